@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.show.test_latex import POINTS, wide
-from toolkit.show.table_content import TableContent
 
 TABULAR = re.compile(
     r"\\fontsize\{(\d+)\}\{([\d.]+)\}\\selectfont\n\\setlength\{\\tabcolsep\}\{([\d.]+)pt\}\n"
@@ -15,8 +15,8 @@ TABULAR = re.compile(
 ALIGN = re.compile(r"[lrc]|S\[table-format=(\+?)(\d+)\.(\d+)(?:,retain-explicit-plus)?\]")
 
 
-def assert_whole(table: TableContent, text: str, width: float) -> None:
-    """A table in LaTeX fits pages of `width` inches, and shows every column of every row."""
+def assert_whole(text: str, width: float, columns: int) -> None:
+    """A table in LaTeX fits pages of `width` inches, and shows all of its columns."""
     shown: dict[tuple[str, ...], int] = {}
     for float_ in re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", text, re.DOTALL):
         high = 0.0
@@ -34,14 +34,14 @@ def assert_whole(table: TableContent, text: str, width: float) -> None:
                 )
                 for align, column in zip(aligns, zip(*rows, strict=True), strict=True)
             ]
-            assert sum(wides) + 2 * float(separation) * (len(aligns) - 1) <= POINTS * width + 0.01, table.title
+            assert sum(wides) + 2 * float(separation) * (len(aligns) - 1) <= POINTS * width + 0.01
             for align, column in zip(aligns, zip(*rows, strict=True), strict=True):
                 numbers = [cell for cell in column if align[0] == "S" and cell and cell[0] != "{"]
                 assert all(re.fullmatch(r"[+-]?\d+\.\d+", number) for number in numbers)
             heads = tuple(tuple(row) for row in rows[: _heads(body)])
             shown[heads] = len(aligns)
         assert high < 500
-    assert sum(shown.values()) >= sum(not column.beneath for column in table.columns)
+    assert sum(shown.values()) >= columns
     assert "Left out" not in text
     braces = re.sub(r"\\[{}]", "", text)
     assert braces.count("{") == braces.count("}")
@@ -57,3 +57,19 @@ def _wide(align: str, size: int) -> float:
     if found is None or found[2] is None:
         return 0.0
     return wide(f"{'$-$' if found[1] else ''}{'0' * int(found[2])}.{'0' * int(found[3])}", size)
+
+
+def assert_paper(folder: Path) -> None:
+    """Every table of a study fits the text of an article in one column, and so across one in two; none lacks a column.
+
+    The report that stands alone has them all, for its own page.
+    """
+    tables = sorted(path for path in folder.glob("*.tex") if path.stem != "report")
+    assert tables
+    for path in tables:
+        head = next(line for line in path.with_suffix(".md").read_text("utf-8").splitlines() if line.startswith("| "))
+        assert_whole(path.read_text("utf-8"), 345 / POINTS, head.count(" |"))
+    report = (folder / "report.tex").read_text("utf-8")
+    assert report.startswith(r"\documentclass")
+    assert report.count(r"\label{tab:") == len(tables)
+    assert report.count(r"\includegraphics") == len(list(folder.glob("*.svg")))

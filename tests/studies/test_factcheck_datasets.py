@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +15,7 @@ from generate.simulation.claims import simulate_claims
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.study import label_spaces
 from tests.show.test_paper import NARROW, WIDE, assert_whole
+from tests.show.whole import assert_paper
 from tests.studies.claims import rows
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, write_log
@@ -49,6 +52,7 @@ def both(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tb.Stud
 @pytest.mark.slow
 def test_every_row_is_that_of_its_data_set_alone(both: tb.StudyReport, parts: list[Path], tmp_path: Path) -> None:
     both.save(tmp_path / "both")
+    assert_paper(tmp_path / "both")
     assert [one.dataset for one in both.parts] == ["claimdecomp", "quantemp"]
     for path in parts:
         alone = tb.study_factcheck(str(path), published=path.name, **ASKED)
@@ -79,6 +83,24 @@ def test_every_row_is_that_of_its_data_set_alone(both: tb.StudyReport, parts: li
     assert ours["quantemp"]["operations_published"] != ours["claimdecomp"]["operations_published"]
     quantemp_alone = {row["Dataset"] for row in rows(tmp_path / "both" / "table_5_8.csv")}
     assert quantemp_alone == {"quantemp"}  # the only one with a second verifier
+
+
+@pytest.mark.slow
+def test_the_report_compiles_without_an_overfull_box(both: tb.StudyReport, tmp_path: Path) -> None:
+    """As it stands, and its tables in articles of one column and of two."""
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed, so the LaTeX of studies is checked by widths alone")
+    out = both.save(tmp_path / "out")
+    inputs = "".join(rf"\input{{{path.stem}}}\clearpage " for path in sorted(out.glob("table_*.tex")))
+    for name, options in (("one", ""), ("two", "twocolumn")):
+        page = r"\usepackage[textwidth=6.75in]{geometry}" if options else ""
+        head = rf"\documentclass[{options}]{{article}}{page}\usepackage{{booktabs,siunitx,textcomp}}"
+        (out / f"{name}.tex").write_text(rf"{head}\begin{{document}}{inputs}\end{{document}}", encoding="utf-8")
+    for name in ("report", "one", "two"):
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        ran = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=240, check=False)
+        assert ran.returncode == 0, ran.stdout[-2000:]
+        assert "Overfull" not in ran.stdout, name
 
 
 @pytest.mark.slow
@@ -135,6 +157,7 @@ def test_what_the_function_refuses(parts: list[Path]) -> None:
     log = open_log(str(parts[1]))
     for given, message in (
         ({"caps": [15, 0]}, r"`caps` is \[15, 0\]; it takes integers of at least 1"),
+        ({"orders": 0}, "`orders` is 0; it takes an integer of at least 1"),
         ({"published": "quantemq"}, "nothing is published on `quantemq`"),
         ({"verifier": "loro"}, "no verifier `loro`"),
     ):

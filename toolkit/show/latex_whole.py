@@ -5,6 +5,7 @@ Every part begins with the columns that tell its rows apart. Numbers are aligned
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from toolkit.show.latex_text import POINTS_AN_INCH, paragraph, points
 from toolkit.show.table_content import DASH, TableContent
 
 _BETWEEN = 8  # points between two parts
+_BESIDE = ("published", "difference")  # what may stand beside a number, after its name
+_NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
 WAITING = 12
 """Floats after which a page is ended: LaTeX holds as many as 18 before it has a place for them."""
 
@@ -43,21 +46,13 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
     grids = [grid.folded(space) for grid in _parted(table, space)]
     above, below = printed(table.above), [*(f"{sign} {text}." for text, sign in marks_of(table).items())]
     below += printed(table.below)
-    heights = [height_of_notes(notes, space) for notes in (above, below)]
-    whole = sum(height_of_rows(grid, range(len(grid.rows))) + _BETWEEN for grid in grids)
-    if whole + sum(heights) + AROUND <= HEIGHT:
-        floats = [[(grid, range(len(grid.rows))) for grid in grids]]
-    else:
-        last = len(grids) - 1
-        floats = [
-            [(grid, rows)]
-            for i, grid in enumerate(grids)
-            for rows in page_parts(grid, heights[0] * (i == 0), heights[1] * (i == last))
-        ]
+    floats = _packed(grids, *(height_of_notes(notes, space) for notes in (above, below)))
+    known = _NUMBERED.fullmatch(table.title)
+    caption = f"{known[2]}; as table {known[1]}" if known else table.title  # the paper has a number of its own
     kind = "table" if width <= COLUMN else "table*"
     lines: list[str] = []
     for number, pieces in enumerate(floats):
-        title = f"{table.title} (continued)" if number and table.title else table.title
+        title = f"{caption} (continued)" if number and caption else caption
         lines += [
             rf"\begin{{{kind}}}",
             r"\centering",
@@ -76,6 +71,22 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
     needs = [r"\usepackage{booktabs}", *([r"\usepackage{siunitx}"] if "S[table-format" in text else [])]
     needs += [r"\usepackage{textcomp}"] if r"\texteuro" in text else []
     return f"% needs {' '.join(needs)} in the preamble; fits {width:.4g} inches\n{text}\n"
+
+
+def _packed(grids: Sequence[Grid], above: float, below: float) -> list[list[tuple[Grid, range]]]:
+    """Each float's grids and rows of them, as many as a page has room for; `above` and `below` are points of notes."""
+    floats: list[list[tuple[Grid, range]]] = []
+    room = 0.0
+    for i, grid in enumerate(grids):
+        rows, notes = range(len(grid.rows)), below * (i == len(grids) - 1)
+        if floats and height_of_rows(grid, rows) + _BETWEEN + notes <= room:
+            floats[-1].append((grid, rows))
+            room -= height_of_rows(grid, rows) + _BETWEEN
+            continue
+        parts = page_parts(grid, above * (i == 0), notes)
+        floats += [[(grid, part)] for part in parts]
+        room = HEIGHT - AROUND - height_of_rows(grid, parts[-1]) - above * (i == 0 and len(parts) == 1)
+    return floats
 
 
 def _parted(table: TableContent, space: float) -> Iterator[Grid]:
@@ -127,7 +138,7 @@ def _groups(grid: Grid, first: int) -> list[list[int]]:
     leader = None
     for i in range(first, len(grid.places)):
         key = grid.table.columns[grid.places[i]].key or ""
-        if leader and key.startswith(f"{leader}_"):
+        if leader and key.removeprefix(f"{leader}_") in _BESIDE:
             groups[-1].append(i)
         else:
             groups.append([i])

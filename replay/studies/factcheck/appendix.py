@@ -11,19 +11,13 @@ import polars as pl
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING
 from replay.studies.factcheck.study import Method, Study, lacking, told
-from replay.studies.factcheck.tables import Studies, euros, main, missing_labels, priced
+from replay.studies.factcheck.tables import euros, missing_labels, price_note
 from replay.studies.kit.cells import estimate
-from replay.studies.kit.gaps import said_of
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, listed, numbers
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers
 from toolkit.show import Number, TableColumn
 
 PARTS = ("generation", "verification")
 K = TableColumn("k", Number(0))
-
-
-def each(told: Callable[[Study], Iterable[str]], *after: str) -> Callable[[Studies], list[str]]:
-    """Notes of a table: what is told of each data set, then what holds for all."""
-    return lambda studies: [*said_of(studies, told), *after]
 
 
 def buckets(study: Study) -> Iterator[Row]:
@@ -50,8 +44,8 @@ def _sum(found: Iterable[float | None]) -> float | None:
 def wall(study: Study) -> Iterator[Row]:
     """Hours and euros of generation, verification and the rest of the wall-clock (table B.2)."""
     for name in VERIFYING:
-        of = Method(study, study.main, name)
-        hours = {part: estimate(of.cell(f"{part}_s", of.methods.n / 3600)) for part in PARTS}
+        of = Method(study.main, name, study)
+        hours = {part: estimate(of.cell(f"{part}_s", of.cells.n / 3600)) for part in PARTS}
         costs = {part: estimate(euros(of, part)) for part in PARTS}
         other = _other_h(study, **hours) if name == BEST else None
         hours["other"], costs["other"] = other, None if other is None else other * study.eur_per_h
@@ -119,7 +113,7 @@ def unresolved(study: Study) -> Iterator[Row]:
     return listed(found.iter_rows(named=True), ("k",), "share")
 
 
-def _unserved(study: Study) -> list[str]:
+def unserved(study: Study) -> list[str]:
     """Which claims are left out of a table of budgets."""
     return [study.depth.note]
 
@@ -146,23 +140,17 @@ def _unresolved_notes(study: Study) -> Iterator[str]:
 def efficiency(study: Study) -> Iterator[Row]:
     """Calls, tokens, seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
     for name in METHODS:
-        of, title = Method(study, study.main, name), TITLES[name]
+        of, title = Method(study.main, name, study), TITLES[name]
+        claims = of.cells.n
         for metric in SPENT:
-            many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
-            values: dict[str, Value] = {
-                "mean": of.cell(metric, many),
-                "total": of.cell(metric, of.methods.n),
-                "change": of.methods.change(name, metric) if name != BEST else None,
-            }
-            yield Row((title, f"{metric}, per {claims}"), values=values)
+            many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
+            mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
+            yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
         yield Row((title, "missing-label traces"), values={"total": missing_labels(of)})
         for over, under, words in PER:
-            yield Row((title, f"{over}, {words}"), values={"mean": of.methods.ratio(name, over, under)})
-        hours: dict[str, Value] = {
-            "total": of.cell("latency_s", of.methods.n / 3600),
-            "change": of.methods.change(name, "latency_s") if name != BEST else None,
-        }
-        yield Row((title, "hours, all claims"), values=hours)
+            yield Row((title, f"{over}, {words}"), values={"mean": of.cells.ratio(name, over, under)})
+        hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
+        yield Row((title, "hours, all claims"), values={"total": hours, "change": change})
 
 
 SPENT = (
@@ -196,150 +184,93 @@ def settings(study: Study) -> Iterator[Row]:
     return listed(found.iter_rows(named=True), heads, "estimate", "macro_f1_pct")
 
 
-def _h(head: str, part: str) -> Column:
-    return numbers(f"{head} h", f"{part}_h")
+def _whole(study: Study) -> list[str]:
+    return [price_note(study, study.main), *_told_wall(study)]
 
 
-def _eur(head: str, part: str) -> Column:
-    return numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
+def seed(study: Study) -> list[str]:
+    """What the random order was drawn from."""
+    return [f"random: seed {study.setting.random_seed}"]
 
 
 NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
-DATASET = "Dataset"
 APPENDIX = (
     Sheet(
-        "table_B_1",
-        "Macro-F1 by traces used",
-        ("Method", "Traces used"),
-        (
-            numbers("Claims", "claims", 0),
-            numbers("Share, %", "share_pct", 1),
-            intervals("Method Macro-F1", "method_macro_f1_pct"),
-            intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
+        "table_B_1", "Macro-F1 by traces used", ("Method", "Traces used"), (
+            numbers("Claims", "claims", 0), numbers("Share, %", "share_pct", 1),
+            intervals("Method Macro-F1", "method_macro_f1_pct"), intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
             intervals("Difference", "gain_pp", signed=True),
-        ),
-        buckets,
-        ("percent; exhaustive best-of-N is judged on the claims of each row",),
-        DATASET,
-        "B.1",
+        ), buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
     ),
     Sheet(
-        "table_B_2",
-        "Wall-clock runtime and cost",
-        ("Method",),
-        (*(_h(*one) for one in (*NAMED, ("Total", "total"))), *(_eur(*one) for one in (*NAMED, ("Run", "run")))),
-        wall,
-        lambda studies: [
-            *priced(main)(studies),
-            *said_of(studies, _told_wall),
+        "table_B_2", "Wall-clock runtime and cost", ("Method",), (
+            *(numbers(f"{head} h", f"{part}_h") for head, part in (*NAMED, ("Total", "total"))),
+            *(
+                numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
+                for head, part in (*NAMED, ("Run", "run"))
+            ),
+        ), wall, (
+            _whole,
             "other: wall-clock less generation and verification; a replayed method that stops early has none",
-        ],
-        DATASET,
-        "B.2",
+        ), "Dataset", "B.2",
     ),
     Sheet(
-        "table_B_3",
-        "Overhead of the linear surrogate",
-        (),
-        (
+        "table_B_3", "Overhead of the linear surrogate", (), (
             numbers("Upper-bound time, h", "upper_bound_h"),
             numbers("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
-            numbers("Measured, s per claim", "measured_s_per_claim", 6),
-            numbers("Measured, h", "measured_h", 6),
-        ),
-        overhead,
-        (
+            numbers("Measured, s per claim", "measured_s_per_claim", 6), numbers("Measured, h", "measured_h", 6),
+        ), overhead, (
             "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
             "the bound needs the wall-clock of a surrogate-guided run, which replay does not make: a dash",
-        ),
-        DATASET,
-        "B.3",
+        ), "Dataset", "B.3",
     ),
-)
+)  # fmt: skip
 """Tables B.1 to B.3."""
 ORDERS = (
     Sheet(
-        "budgets",
-        "Every order at every budget",
-        ("Candidate pool", "Order", K, "Metric"),
-        (intervals("Value, %", "value"),),
-        of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
-        lambda studies: [
-            f"random: seed {studies[0].setting.random_seed}",
-            "score: sees all scores, a diagnostic",
-            *said_of(studies, _unserved),
-        ],
-        group="B.4",
+        "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
+        (intervals("Value, %", "value"),), of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
+        (seed, "score: sees all scores, a diagnostic", unserved), group="B.4",
     ),
     Sheet(
-        "budget_pairs",
-        "Orders against each other at the same budget",
+        "budget_pairs", "Orders against each other at the same budget",
         ("Candidate pool", K, "Metric", "Order", "Against"),
         (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
-        of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"),
-        each(_unserved),
+        of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (unserved,),
         group="B.4",
     ),
     Sheet(
-        "budget_smallest",
-        "Smallest budget within 0.5 points of best-of-N",
-        ("Candidate pool", "Order", "Metric"),
-        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")),
-        smallest,
-        lambda studies: [
-            "a dash: at no budget, or not known because it or a lower one cannot be replayed",
-            *said_of(studies, _unserved),
-        ],
-        group="B.4",
+        "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
+        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
+        ("a dash: at no budget, or not known because it or a lower one cannot be replayed", unserved), group="B.4",
     ),
-)
+)  # fmt: skip
 """Tables of fixed budgets, for every order."""
 FOUND: tuple[Sheet[Study], ...] = (
     Sheet(
-        "gold_within",
-        "Gold label among the first k traces",
-        (K,),
+        "gold_within", "Gold label among the first k traces", (K,),
         (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
         lambda study: listed(study.gold.iter_rows(named=True), ("k",), "share"),
-        lambda studies: ["sees gold: a diagnostic", *said_of(studies, _gold_notes)],
+        ("sees gold: a diagnostic", _gold_notes),
     ),
     Sheet(
-        "unresolved",
-        "Adaptive Stopping with no cap but the pool",
-        (K,),
-        (
-            intervals("Not stopped, %", "share", 1),
-            numbers("Largest margin reached", "largest", 4),
-            numbers("Median of the largest", "median", 4),
-            numbers("Claims", "n", 0),
-        ),
-        unresolved,
-        lambda studies: [
-            "margins: of the claims that have not stopped, the largest lead each has had by then",
-            *said_of(studies, _unresolved_notes),
-        ],
+        "unresolved", "Adaptive Stopping with no cap but the pool", (K,), (
+            intervals("Not stopped, %", "share", 1), numbers("Largest margin reached", "largest", 4),
+            numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
+        ), unresolved,
+        ("margins: of the claims that have not stopped, the largest lead each has had by then", _unresolved_notes),
         group="unresolved",
     ),
     Sheet(
-        "efficiency",
-        "Efficiency of every method",
-        ("Method", "Number"),
-        (
-            intervals("Mean", "mean", 4, significant=2),
-            intervals("Total", "total", 2, significant=2),
+        "efficiency", "Efficiency of every method", ("Method", "Number"), (
+            intervals("Mean", "mean", 4, significant=2), intervals("Total", "total", 2, significant=2),
             intervals("Change, %", "change", 1, signed=True),
-        ),
-        efficiency,
-        each(_efficiency_notes),
+        ), efficiency, (_efficiency_notes,),
     ),
-)
+)  # fmt: skip
 """What is found without a policy, and what every method costs."""
 SETTINGS = Sheet(
-    "sensitivity",
-    "Sensitivity to the settings",
-    ("Margin", "Cap", "Minimum", "Bootstrap"),
-    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)),
-    settings,
-    ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",),
-    group="sensitivity",
-)
+    "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"),
+    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), settings,
+    ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity",
+)  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from replay.studies.factcheck.calibration import VerifierCalibration, shown
 from replay.studies.factcheck.study import Study
-from replay.studies.kit.gaps import said_of
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
 
@@ -67,11 +66,11 @@ CALIBRATION = (
             numbers("AUROC", "auroc", 3),
         ),
         verifiers,
-        lambda studies: [
+        (
             "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
             "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance",
-            *said_of(studies, _missing),
-        ],
+            _missing,
+        ),
     ),
     Sheet(
         "reliability",

@@ -9,7 +9,6 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP
 from replay.studies.factcheck.study import Method, Study, told
 from replay.studies.factcheck.tables import percent
 from replay.studies.kit.cells import PolicyCells
-from replay.studies.kit.gaps import said_of
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 
 PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
@@ -57,12 +56,15 @@ def _why_not_paired(study: Study) -> Iterator[str]:
 def averaged(study: Study) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     for name in VERIFYING:
-        of = Method(study, study.beyond.averaged, name)
-        values: dict[str, Value] = {"change": of.methods.change(name, "operations") if name != BEST else None}
-        row = Row((TITLES[name],), of, values | (_differences(of.methods, name, BEST) if name != BEST else {}))
-        yield row
+        of = Method(study.beyond.averaged, name, study)
+        values = {} if name == BEST else _differences(of.cells, name, BEST)
+        yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
 
 
+CALLS = (
+    intervals("Traces/claim", "traces", metric="traces"),
+    intervals("Verifier calls/claim", "verifications", metric="verifications"),
+)
 METRICS = (
     percent("Coverage, %", "coverage", "coverage"), intervals("Set size", "set_size", metric="set_size"),
     percent("Answered, %", "answer_rate", "answer_rate"),
@@ -99,73 +101,33 @@ def coverage(study: Study) -> Iterator[Row]:
         yield Row((found.policy, found.label), PolicyCells(found.part, found.policy), values)
 
 
-FURTHER = (
-    Sheet(
-        "paired",
-        "Paired differences in quality",
-        ("Run", "Method", "Against"),
-        DIFFERENCE_COLUMNS,
-        paired,
-        lambda studies: [
-            "paired: every resample draws the same claims for both, with the same traces",
-            *said_of(studies, _why_not_paired),
-        ],
-    ),
-)
+PAIRED = Sheet(
+    "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
+    ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
+)  # fmt: skip
 BEYOND = (
     Sheet(
-        "orders",
-        lambda studies: f"Means over {studies[0].setting.orders} random orders of one pool",
-        ("Method",),
-        (
-            *QUALITY,
-            *DIFFERENCE_COLUMNS,
-            intervals("Traces/claim", "traces", metric="traces"),
-            intervals("Verifier calls/claim", "verifications", metric="verifications"),
-            intervals("Operations change, %", "change", 1, signed=True),
-        ),
-        averaged,
-        ("differences: paired, against exhaustive best-of-N",),
-        group="orders",
+        "orders", lambda studies: f"Means over {studies[0].setting.orders} random orders of one pool", ("Method",),
+        (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
+        averaged, ("differences: paired, against exhaustive best-of-N",), group="orders",
     ),
     Sheet(
-        "variants",
-        "Further policies",
-        ("Policy",),
-        (
-            percent("Macro-F1, %", "macro_f1", "macro_f1"),
-            percent("Accuracy, %", "accuracy", "accuracy"),
-            *DIFFERENCE_COLUMNS,
-            intervals("Traces/claim", "traces", metric="traces"),
-            intervals("Verifier calls/claim", "verifications", metric="verifications"),
-            *METRICS,
-        ),
-        variants,
-        lambda studies: [
-            f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate",
-            *said_of(studies, _dropped),
-        ],
+        "variants", "Further policies", ("Policy",), (
+            percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
+            *DIFFERENCE_COLUMNS, *CALLS, *METRICS,
+        ), variants, (f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate", _dropped),
         group="variants",
     ),
     Sheet(
-        "coverage",
-        "Prediction sets by class",
-        ("Policy", "Class"),
-        (
-            numbers("Claims", "claims", 0),
-            numbers("Promised, %", "promised", 1),
-            numbers("Threshold", "threshold", 4),
+        "coverage", "Prediction sets by class", ("Policy", "Class"), (
+            numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
             *METRICS,
-        ),
-        coverage,
-        (
+        ), coverage, (
             "coverage: claims of the class whose set holds it; promised on average over development splits, not for "
             "each",
             "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a "
             "share alpha of them has no verified trace of their label",
-        ),
-        group="variants",
-        needed=lambda studies: any(study.beyond.coverage for study in studies),
+        ), group="variants", needed=lambda studies: any(study.beyond.coverage for study in studies),
     ),
-)
+)  # fmt: skip
 """Means over orders, further policies, and the prediction sets of those that have them."""

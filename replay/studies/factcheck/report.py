@@ -12,7 +12,7 @@ from replay.studies.factcheck.around import surroundings
 from replay.studies.factcheck.calibration_tables import CALIBRATION
 from replay.studies.factcheck.cases import cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.further import BEYOND, FURTHER
+from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
@@ -36,7 +36,7 @@ SHEETS = (
     FIXED_KEYS,
     *ORDERS,
     *FOUND,
-    *FURTHER,
+    PAIRED,
     SETTINGS,
     LAZY_KEYS,
     *BEYOND,
@@ -88,6 +88,8 @@ def study_factcheck(
     made, contents = opened(log)
     if not caps or min(caps) < 1:
         raise ThinkbackError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
+    if orders < 1:
+        raise ThinkbackError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
         verifier = USUAL_VERIFIER
     if dev is not None:

@@ -27,6 +27,7 @@ from replay.studies.factcheck.wall_clock import WallClock, wall_clock
 from replay.studies.kit.cells import of_dataset, warnings_of
 from replay.studies.kit.gaps import told_left_out
 from replay.studies.kit.published import PublishedDataset
+from replay.studies.kit.runs import PolicyOfRun
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
@@ -164,16 +165,11 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Method:
-    """One method of one comparison: what a row is of."""
+class Method(PolicyOfRun):
+    """One method of one comparison on a data set."""
 
+    cells: Methods
     study: Study
-    methods: Methods
-    name: str
-
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`."""
-        return self.methods.cell(self.name, metric, scale)
 
 
 def study_log(log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = ()) -> tuple[Study, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from replay.studies.factcheck.appendix import K
 from replay.studies.factcheck.study import Study
@@ -69,51 +70,30 @@ def lazy_by_keys(study: Study) -> Iterator[Row]:
 
 
 FIXED = Sheet(
-    "table_B_4",
-    "Macro-F1 under fixed verifier budgets",
-    ("Candidate pool", K),
-    (
+    "table_B_4", "Macro-F1 under fixed verifier budgets", ("Candidate pool", K), (
         *(intervals(head, key) for head, key in SHOWN.values()),
-        *(
-            column
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
-            for column in (
-                intervals(f"{head}, points", key, signed=True),
-                words(f"{head} depends on unseen", f"{key}_depends"),
-            )
         ),
-    ),
-    every_budget,
-    lambda studies: [
-        f"random: seed {studies[0].setting.random_seed}; all orders: the exact expectation",
-        "score: sees all scores",
-        RANDOM,
-        SIGNS,
-    ],
-    "Setting",
-    "B.4",
-)
+    ), every_budget, (
+        lambda one: [f"random: seed {one.setting.random_seed}; all orders: the exact expectation"],
+        "score: sees all scores", RANDOM, SIGNS,
+    ), "Setting", "B.4",
+)  # fmt: skip
 FIXED_KEYS = Sheet(
-    "budget_keys",
-    "Fixed verifier budgets by the surrogate's unseen and label score",
-    ("Candidate pool", K, "Label score", "Unseen"),
-    (
+    "budget_keys", "Fixed verifier budgets by the surrogate's unseen and label score",
+    ("Candidate pool", K, "Label score", "Unseen"), (
         intervals("Surrogate-guided", "surrogate_macro_f1_pct"),
-        *(
-            column
-            for head, key in LESS.values()
-            for column in (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4))
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
         ),
-    ),
-    fixed_by_keys,
-    ("paired: every resample draws the same claims for both, with the same traces", RANDOM),
-    group="B.4",
-)
+    ), fixed_by_keys,
+    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="B.4",
+)  # fmt: skip
 LAZY_KEYS = Sheet(
-    "sensitivity_keys",
-    lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
+    "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
     tuple(key.replace("_", " ").capitalize() for key in SETTINGS),
-    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)),
-    lazy_by_keys,
+    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), lazy_by_keys,
     group="keys",
-)
+)  # fmt: skip

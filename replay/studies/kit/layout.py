@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from replay.studies.kit.gaps import Gap, Named, P
+from replay.studies.kit.gaps import Gap, Named, P, said_of
 from replay.studies.kit.sheet import Column, Row, Sheet, Value
 from toolkit.show import SIMULATED, ColumnNote, Number, ShownInterval, Table, TableColumn
 from toolkit.show.table_content import Form
@@ -70,7 +70,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
     shown = Shown(frozenset(known), frozenset(dashed))
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
     gaps = [gap.text for gap in around.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_given(sheet.notes, parts), *explained, *around.below(sheet, parts, shown), *gaps)
+    below = (*_notes(sheet, parts), *explained, *around.below(sheet, parts, shown), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
         title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{around.suffix}",
@@ -79,6 +79,12 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
         above=(*([SIMULATED] if around.simulated else []), *dict.fromkeys(around.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
     )
+
+
+def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
+    """The sheet's own: those of all data sets, and what is told of each."""
+    for note in _given(sheet.notes, parts):
+        yield from said_of(parts, note) if callable(note) else [note]
 
 
 def _given(what: Any, parts: Sequence[Named]) -> Sequence[Any]:

@@ -129,7 +129,8 @@ class Sheet(Generic[P]):
     """A table of a study on its data sets, each a part: `name` is its file's, `rows` gives those of one part.
 
     `title`, `columns`, `notes` and `needed` may depend on all parts. Every row begins with the name of its data set
-    where the heading `dataset` is not empty, and else where there are several. `number` is the published table's, and
+    where the heading `dataset` is not empty, and else where there are several. Among `notes` may be functions, which
+    tell what is said of one part. `number` is the published table's, and
     `group` says for what a table has around it which runs it is of; by default the number.
     """
 
@@ -138,7 +139,7 @@ class Sheet(Generic[P]):
     heads: tuple[str | TableColumn, ...]
     columns: Sequence[Column] | Callable[[Sequence[P]], Sequence[Column]]
     rows: Callable[[P], Iterable[Row]]
-    notes: Sequence[str] | Callable[[Sequence[P]], Iterable[str]] = ()
+    notes: Sequence[str | Callable[[P], Iterable[str]]] | Callable[[Sequence[P]], Iterable[str]] = ()
     dataset: str = ""
     number: str = ""
     group: str = ""
