@@ -62,10 +62,14 @@ def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
 
 
 def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> None:
-    log = open_log(written(tmp_path / "log", tables()))
+    frames = tables()
+    odd = pl.col("sample_index") == 1  # an answer that is no label: the study never asks about it
+    frames["traces"] = frames["traces"].with_columns(answer=pl.when(odd).then(pl.lit("Z")).otherwise("answer"))
+    frames["traces"] = frames["traces"].with_columns(correct=pl.col("correct") & ~odd)
+    log = open_log(written(tmp_path / "log", frames))
     setting = FactcheckSetting("n15", "strong", cap=3, asked=QUICK)
     rows = scored_traces(log, setting, "strong")
-    traces = log.scan("traces").collect().filter((pl.col("sample_index") < 3) & pl.col("correct").is_not_null())
+    traces = log.scan("traces").collect().filter((pl.col("sample_index") < 3) & pl.col("answer").is_in(["A", "B", "C"]))
     scores = log.scan("verifications").collect().filter(verifier="strong").select("trace_id", "score")
     wanted = traces.join(scores, on="trace_id")
     assert len(rows) == len(wanted)

@@ -43,16 +43,20 @@ def calibrations(log: Log, setting: FactcheckSetting, verifiers: Iterable[str]) 
 
 
 def scored_traces(log: Log, setting: FactcheckSetting, verifier: str) -> pl.DataFrame:
-    """Score, correct and unit of every trace within the cap that has a score and a verdict, claim after claim."""
-    claims = setting.claims(log, "cluster")
-    units = claims.select("example_id", unit=resampling_units(claims))
-    columns = ["trace_id", "example_id", "pool", "action", "sample_index", "correct"]
+    """Score, correct and unit of every valid trace within the cap with a score and a verdict, claim after claim.
+
+    Only valid ones are ever verified: their answer is one of the claim's labels.
+    """
+    claims = setting.claims(log, "cluster", "labels")
+    units = claims.select("example_id", "labels", unit=resampling_units(claims))
+    columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(
         (pl.col("pool") == setting.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") < setting.cap)
     )
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
     scored = traces.join(scores.select("trace_id", "score"), on="trace_id").join(units.lazy(), on="example_id")
-    rows = collect(scored.drop_nulls(["score", "correct"]), log).sort("example_id", "sample_index")
+    valid = scored.filter(pl.col("labels").list.contains(pl.col("answer"))).drop_nulls(["score", "correct"])
+    rows = collect(valid, log).sort("example_id", "sample_index")
     return rows.select("score", pl.col("correct").cast(pl.Float64), "unit")
 
 
