@@ -10,7 +10,8 @@ import polars as pl
 from replay.studies.factcheck.published import CAP, published_claims
 from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.setting_maps import HEATS, drawn_maps, setting_maps
-from replay.studies.factcheck.study import PUBLISHED_POOLS, FixedBudgets, Study, told
+from replay.studies.factcheck.study import Study, told
+from replay.studies.factcheck.validation import PUBLISHED_POOLS, FixedBudgets
 from replay.studies.kit.gaps import said_of
 from replay.studies.kit.report import by_dataset
 from toolkit.show import (

@@ -20,9 +20,9 @@ from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.euros import device_seconds
 from replay.studies.factcheck.published import TOTALS, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
-from replay.studies.factcheck.surrogate_keys import AtUnseen, SurrogateKeys, surrogate_keys
+from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
 from replay.studies.factcheck.validation import NAME as VALIDATION
-from replay.studies.factcheck.validation import Validation, validation_budgets
+from replay.studies.factcheck.validation import FixedBudgets, Validation, validation_budgets
 from replay.studies.factcheck.wall_clock import WallClock, wall_clock
 from replay.studies.kit.cells import of_dataset, warnings_of
 from replay.studies.kit.gaps import told_left_out
@@ -56,32 +56,6 @@ class BudgetGap:
         """The line beneath the tables of budgets."""
         named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
         return f"{self.traces} traces{named}: {self.why}"
-
-
-PUBLISHED_POOLS = {
-    ("QuanTemp", "", 15): "QuanTemp test",
-    ("QuanTemp", VALIDATION, 50): "QuanTemp validation",
-    ("ClaimDecomp", "", 50): "ClaimDecomp test",
-}
-"""Pools of table B.4 by data set, split (none: the claims reported) and size."""
-
-
-@dataclass(frozen=True)
-class FixedBudgets:
-    """Every budget of a pool, and the surrogate there by its own keys; `split`: of claims that are not reported."""
-
-    made: Budgets
-    keys: tuple[AtUnseen, ...]
-    split: str = ""
-
-    @property
-    def name(self) -> str:
-        """What tables call the pool."""
-        return f"{f'{self.split}, ' if self.split else ''}{self.made.max_traces} traces"
-
-    def published(self, numbers: PublishedDataset | None) -> str | None:
-        """What the published table calls it."""
-        return None if numbers is None else PUBLISHED_POOLS.get((numbers.dataset, self.split, self.made.max_traces))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,35 @@ from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.splits import VALIDATION, pools_of
 from replay.studies.factcheck.surrogate_keys import AtUnseen, fixed_by_keys
 from replay.studies.kit.cells import of_dataset
+from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
 
 NAME = "validation"
+PUBLISHED_POOLS = {
+    ("QuanTemp", "", 15): "QuanTemp test",
+    ("QuanTemp", NAME, 50): "QuanTemp validation",
+    ("ClaimDecomp", "", 50): "ClaimDecomp test",
+}
+"""Pools of table B.4 by data set, split (none: the claims reported) and size."""
+
+
+@dataclass(frozen=True)
+class FixedBudgets:
+    """Every budget of a pool, and the surrogate there by its own keys; `split`: of claims that are not reported."""
+
+    made: Budgets
+    keys: tuple[AtUnseen, ...]
+    split: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tables call the pool."""
+        return f"{f'{self.split}, ' if self.split else ''}{self.made.max_traces} traces"
+
+    def published(self, numbers: PublishedDataset | None) -> str | None:
+        """What the published table calls it."""
+        return None if numbers is None else PUBLISHED_POOLS.get((numbers.dataset, self.split, self.made.max_traces))
 
 
 @dataclass(frozen=True)
