@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -13,7 +14,11 @@ from matplotlib.collections import PolyCollection
 import thinkback as tb
 from generate.simulation.claims import simulate_claims
 from replay.studies.factcheck.figures import figures
-from replay.studies.factcheck.study import label_spaces
+from replay.studies.factcheck.published import published
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.study import _of_dataset, label_spaces
+from replay.studies.factcheck.tables import quality
+from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows
@@ -151,6 +156,34 @@ def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
     lacking = pl.concat([claims, pl.DataFrame({"dataset": ["c"], "labels": [None]}, schema=claims.schema)])
     with pytest.raises(ThinkbackError, match="dataset = 'a'"):
         label_spaces(lacking)
+
+
+def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
+    def part(*labels: str, letters: tuple[str, ...] = ()) -> SimpleNamespace:
+        return SimpleNamespace(labels=labels, letters=dict(zip("TFC", letters, strict=False)))
+
+    thesis = part("true", "false", "conflicting", letters=("true", "false", "conflicting"))
+    columns = quality([thesis, thesis])  # type: ignore[list-item]
+    assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
+    columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
+    assert [column.heading for column in columns[:3]] == ["F1 true", "F1 false", "F1 conflicting"]
+    assert [column.note for column in columns[:3]] == ["", "", "a dash: of data sets without the class `conflicting`"]
+
+
+def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'"})
+    both = [published("quantemp"), published("claimdecomp")]
+
+    def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:
+        found = _of_dataset(None, setting, dataset, every, known).published  # type: ignore[arg-type]
+        return None if found is None else found.dataset
+
+    assert of("claimdecomp", ("claimdecomp", "quantemp"), both) == "ClaimDecomp"
+    assert of("claimdecomp", ("claimdecomp", "quantemp"), both[:1]) is None
+    assert of("other", ("other", "quantemp"), both) is None
+    assert of("other", ("other",), both[:1]) == "QuanTemp"  # of another data set, which a note says
+    assert of("other", ("other",), both) is None
+    assert _of_dataset(None, setting, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
 
 
 def test_what_the_function_refuses(parts: list[Path]) -> None:
