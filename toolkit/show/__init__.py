@@ -2,7 +2,9 @@
 
 from toolkit.notes import WARNING
 from toolkit.show.bars import spark
+from toolkit.show.calibration import ReliabilityPanel, calibration_figure
 from toolkit.show.curves import PlottedCurve, curves_figure
+from toolkit.show.differences import DifferenceCurve, differences_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
 from toolkit.show.interventions import (
@@ -28,6 +30,7 @@ from toolkit.show.table_content import (
     Tick,
     Words,
 )
+from toolkit.show.trade_offs import MethodPoint, trade_offs_figure
 
 __all__ = [
     "SIMULATED",
@@ -35,8 +38,10 @@ __all__ = [
     "WIDTH",
     "Called",
     "ColumnNote",
+    "DifferenceCurve",
     "FrontierPoint",
     "Heat",
+    "MethodPoint",
     "Number",
     "NumberWithInterval",
     "PlottedBand",
@@ -45,6 +50,7 @@ __all__ = [
     "PolicyRow",
     "Ranked",
     "RankedInput",
+    "ReliabilityPanel",
     "RowLimits",
     "ShownInterval",
     "Table",
@@ -52,7 +58,9 @@ __all__ = [
     "Tick",
     "Words",
     "bands_figure",
+    "calibration_figure",
     "curves_figure",
+    "differences_figure",
     "frontier",
     "frontier_figure",
     "frontier_points",
@@ -69,6 +77,7 @@ __all__ = [
     "short_names",
     "spark",
     "table_of",
+    "trade_offs_figure",
     "warned",
     "write_latex",
     "write_report",
