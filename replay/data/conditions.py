@@ -33,6 +33,12 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     return found.sort()
 
 
+def of_dataset(where: str | None, dataset: str) -> str:
+    """The condition on the examples of one data set, among those of another condition."""
+    quoted = dataset.replace("'", "''")
+    return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
+
+
 def _key(key: str) -> str:
     """A key as errors name it: an argument, or a setting of a policy, such as `prior.on`."""
     return argument(key) if key.isidentifier() else f"`{key}`"

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
 from replay.studies.kit.gaps import told_left_out
-from replay.studies.recovery.around import missing_figures
-from replay.studies.recovery.checks import caveats
+from replay.studies.recovery.around import caveats, missing_figures
 from replay.studies.recovery.policies import missing_rules
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import DatasetStudy

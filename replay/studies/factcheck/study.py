@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.analyses.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets import Budgets, budgets
-from replay.data.conditions import examples_of, matching
+from replay.data.conditions import examples_of, matching, of_dataset
 from replay.data.contents import read_contents
 from replay.runs.coverage_notes import FREE, WARN_EXCLUDED
 from replay.studies.factcheck import analyses, runs
@@ -24,7 +24,7 @@ from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_key
 from replay.studies.factcheck.validation import NAME as VALIDATION
 from replay.studies.factcheck.validation import FixedBudgets, Validation, validation_budgets
 from replay.studies.factcheck.wall_clock import WallClock, wall_clock
-from replay.studies.kit.cells import of_dataset, warnings_of
+from replay.studies.kit.cells import warnings_of
 from replay.studies.kit.gaps import told_left_out
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.runs import PolicyOfRun

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from replay.analyses.budgets import Budgets, budgets
+from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
 from replay.studies.factcheck.analyses import pool_depth
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.splits import VALIDATION, pools_of
 from replay.studies.factcheck.surrogate_keys import AtUnseen, fixed_by_keys
-from replay.studies.kit.cells import of_dataset
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect

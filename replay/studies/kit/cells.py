@@ -66,9 +66,3 @@ def datasets(log: Log, ids: pl.Series) -> Iterator[str]:
     """Data sets of some examples, by name."""
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     yield from collect(scan.select(pl.col("dataset").drop_nulls().unique().sort()), log)["dataset"]
-
-
-def of_dataset(where: str | None, dataset: str) -> str:
-    """The condition on the examples of one data set, among those of another condition."""
-    quoted = dataset.replace("'", "''")
-    return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"

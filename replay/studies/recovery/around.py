@@ -10,6 +10,7 @@ import polars as pl
 from replay.studies.kit.cells import TOLD
 from replay.studies.kit.gaps import Gap, unlogged
 from replay.studies.kit.layout import Surroundings
+from replay.studies.recovery.policies import Roles
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
 from toolkit.notes import Severity
@@ -97,3 +98,21 @@ def warnings_of(study: DatasetStudy, alone: bool) -> Iterator[str]:
     for note in study.notes:
         if note.severity is Severity.WARNING or note.code in TOLD[:1]:
             yield str(replace(note, text=f"{named}{note.text}"))
+
+
+def caveats(roles: Roles, rules: bool) -> tuple[str, ...]:
+    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+
+    `rules`: whether rules without a fit are compared in place of a gate.
+    """
+    found = []
+    if not roles.screened_apart:
+        found.append("the actions were screened on the reported examples, because those of `on` could not be used")
+    if rules and roles.action not in roles.gates:
+        found.append(
+            f"no gate for `{roles.action}` was fitted and tuned on other examples, so rules without a fit are "
+            "compared, on the reported examples alone"
+        )
+    if not found:
+        return ()
+    return (*found, "before relying on the verdict, hold more examples back for `on` and `tune` and ask again")

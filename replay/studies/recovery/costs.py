@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import polars as pl
 
+from replay.analyses.frontier import steps
+from replay.analyses.gate_curve import at_rates
+from replay.studies.kit.outcomes import mean
 from replay.studies.kit.published import PublishedRow
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, listed, numbers, words
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
-from replay.studies.recovery.rows import ACTING, BUDGET, SELECTIVE, StudyPolicy, headline, paired_cell
+from replay.studies.recovery.rows import ACTING, BUDGET, SELECTIVE, StudyPolicy, headline, headline_rows
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import (
     ACCURACY,
@@ -23,9 +25,8 @@ from replay.studies.recovery.tables import (
     PLAIN_ACCURACY,
     PLAIN_TOTAL,
     TOTAL,
-    beside,
 )
-from toolkit.show import ShownInterval, TableColumn
+from toolkit.show import TableColumn
 from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -33,23 +34,17 @@ PRICES = (0.1, 0.5, 2.0, 10.0)
 Studies = Sequence[DatasetStudy]
 
 
-def _rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
-    for one in headline(study):
-        yield Row((one.policy,), one, published={} if find is None else one.published(find))
-
-
 def _base_tokens(row: StudyPolicy) -> float | None:
-    return StudyPolicy(row.study, row.study.named.base).number("total_tokens") if row.on_base else None
+    return row.base.number("total_tokens") if row.on_base else None
 
 
 def _finalizer_tokens(row: StudyPolicy) -> float | None:
-    first = row.study.finalizers.get(row.study.roles.base) if row.on_base else None
+    first = row.study.finalizers.get("accept") if row.on_base else None
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
     acted = row.study.values(row.policy)["intervened"]
-    spent = first if calls is None else first + np.where(acted > 0, acted * calls, 0.0)
-    return None if np.isnan(spent).any() else float(spent.mean())
+    return mean(first if calls is None else first + np.where(acted > 0, acted * calls, 0.0))
 
 
 TOKENS = Sheet[DatasetStudy](
@@ -61,7 +56,7 @@ TOKENS = Sheet[DatasetStudy](
         replace(ACTION_TOKENS, value=lambda row: row.cell("action_tokens") if row.part in ACTING else None, drop=0),
         PLAIN_TOTAL, CALLS,
     ),
-    _rows,
+    headline_rows,
     ("Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
      "`finalizer_tokens` of traces.",),
     DATASET,
@@ -74,7 +69,7 @@ def _cost(price: float, row: StudyPolicy) -> float | None:
 
 
 def _relative(row: StudyPolicy) -> float | None:
-    base, tokens = (StudyPolicy(row.study, name).number("total_tokens") for name in (row.study.named.base, row.policy))
+    base, tokens = row.base.number("total_tokens"), row.number("total_tokens")
     return tokens / base if tokens is not None and base else None
 
 
@@ -97,7 +92,7 @@ def _published_price(dataset: str, part: str, what: str) -> PublishedRow:
 
 
 PRICED = Sheet[DatasetStudy](
-    "prices", "Cost of 1,000 requests", ("policy",), _price_columns, partial(_rows, find=_published_price),
+    "prices", "Cost of 1,000 requests", ("policy",), _price_columns, partial(headline_rows, find=_published_price),
     ("Average realised tokens times the price; no provider's quote.",), DATASET,
 )  # fmt: skip
 
@@ -107,16 +102,16 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
     pairs = [(named.selective[a], named.always[a]) for a in named.selective]
     pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
-        one, two = study.values(first), study.values(second)
-        values = {
-            "calls_avoided": _times(two["calls"] - one["calls"]),
-            "action_tokens_saved": _times(two["action_tokens"] - one["action_tokens"]),
-            "total_tokens_saved": _times(two["total_tokens"] - one["total_tokens"]),
-            "flips_avoided": _times(two["flip"] - one["flip"]),
-            "more_right": _times(one["correct"] - two["correct"]),
+        values: dict[str, Value] = {
+            key: None if parts[first].part == BUDGET and key == "action_tokens_saved" else _more(study, *pair, column)
+            for key, (pair, column) in {
+                "calls_avoided": ((second, first), "calls"),
+                "action_tokens_saved": ((second, first), "action_tokens"),
+                "total_tokens_saved": ((second, first), "total_tokens"),
+                "flips_avoided": ((second, first), "flip"),
+                "more_right": ((first, second), "correct"),
+            }.items()
         }
-        if parts[first].part == BUDGET:
-            values["action_tokens_saved"] = None
         other = published.published_requests(study.dataset, _paper_comparison(parts[first], parts[second]))
         saved = {"action tokens": "published_action", "total tokens": "published_total"}.get(
             other.get("tokens_kind", "")
@@ -125,15 +120,16 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
         yield Row((f"{first} in place of {second}",), values=values, published=theirs)
 
 
+def _more(study: DatasetStudy, first: str, second: str, column: str) -> float | None:
+    """By how much the first policy's sum over 1,000 requests is more."""
+    return mean(study.values(first)[column] - study.values(second)[column], 1000)
+
+
 def _paper_comparison(first: StudyPolicy, second: StudyPolicy) -> str:
     """What the paper calls a comparison of its table 21; empty where it has no such one."""
     if first.part == SELECTIVE:
         return f"selective {published.verb(first.what)} against always {published.verb(second.what)}"
     return f"base {first.what} against selective {published.verb(second.what)}"
-
-
-def _times(values: np.ndarray) -> float | None:
-    return None if np.isnan(values).any() else 1000 * float(values.mean())
 
 
 PER_1000 = Sheet[DatasetStudy](
@@ -155,7 +151,7 @@ PER_1000 = Sheet[DatasetStudy](
 
 def _seconds(study: DatasetStudy) -> Iterator[Row]:
     shown = {one.policy for one in headline(study)}
-    yield from listed((row for row in study.seconds.iter_rows(named=True) if row["policy"] in shown), ["policy"])
+    yield from listed((row for row in study.result.seconds.iter_rows(named=True) if row["policy"] in shown), ["policy"])
 
 
 def _told_seconds(studies: Studies) -> Iterator[str]:
@@ -174,19 +170,14 @@ SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    joint = study.named.joint
-    points = [(shown, StudyPolicy(study, policy)) for shown, policy in joint.items() if policy in study.policies]
-    known = [(shown, one, one.number("accuracy"), one.number("total_tokens")) for shown, one in points]
-    known.sort(key=lambda point: (point[3] is None, point[3] or 0.0, point[0]))
-    for shown, one, _, tokens in known:
-        rivals = [p for p in known if tokens is not None and p[3] is not None and p[3] <= tokens]
-        best = max(rivals, key=lambda p: p[2] or 0.0, default=None)
-        values: dict[str, Value] = {"regret": None, "best": None, "on_front": None}
-        if best is not None:
-            ahead = paired_cell(study, joint[best[0]], one.policy)[0]
-            on_front = best[0] == shown
-            values = {"regret": ahead, "best": "" if on_front else best[0], "on_front": "●" if on_front else ""}
-        yield Row((shown,), one, values)
+    joint = {shown: StudyPolicy(study, one) for shown, one in study.named.joint.items() if one in study.policies}
+    points = {shown: (one.number("accuracy"), one.number("total_tokens")) for shown, one in joint.items()}
+    for step in steps(points):
+        one, values = joint[step.name], dict[str, Value]()
+        if step.best is not None:
+            values = {"regret": study.paired(joint[step.best].policy, one.policy)[0]}
+            values |= {"best": "" if step.on_front else step.best, "on_front": "●" if step.on_front else ""}
+        yield Row((step.name,), one, values)
 
 
 JOINT = Sheet[DatasetStudy](
@@ -203,20 +194,9 @@ JOINT = Sheet[DatasetStudy](
 
 
 def _sweep(study: DatasetStudy) -> Iterator[Row]:
-    if study.band is None:
-        return
-    wide = {
-        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
-        for row in study.band.iter_rows(named=True)
-    }
-    rates = study.band.filter(pl.col("metric") == "intervention_rate").sort("estimate")
-    places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
-    for place in places:
-        threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
-        # digits that tell a threshold from its neighbours
-        told = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
-        cells = {name: wide.get((threshold, name)) for name in ("accuracy", "flip_rate", "flips_among", "total_tokens")}
-        yield Row((), values={"intervention_rate": rate, "threshold": told, **cells})
+    if study.band is not None:
+        metrics = ("accuracy", "flip_rate", "flips_among", "total_tokens")
+        yield from (Row((), values=values) for values in at_rates(study.band, metrics))
 
 
 SWEEP = Sheet[DatasetStudy](

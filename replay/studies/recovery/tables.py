@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
+from replay.gatefit.gate_set import CHEAP
 from replay.gatefit.report import FROZEN, HERE
-from replay.studies.kit.sheet import Column, Row, Sheet, Theirs, intervals, numbers, words
+from replay.studies.kit.outcomes import mean
+from replay.studies.kit.sheet import Column, Row, Sheet, Theirs, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
-from replay.studies.recovery.gates import CHEAP, HEURISTICS
-from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, NEAR, NEAR_LIMIT, TRUNCATION
-from replay.studies.recovery.rows import COMPARED, StudyPolicy, comparisons, headline, limit, paired_cell
+from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, HEURISTICS, NEAR, NEAR_LIMIT, TRUNCATION
+from replay.studies.recovery.rows import StudyPolicy, comparisons, headline_rows, limit
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.columns import metric_column
 from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
-from toolkit.stats import interval
 from toolkit.stats.calibration import LEAST_IN_BIN, wide_bins
 
 RULES = {
@@ -32,11 +32,6 @@ DATASET = "data set"
 def _heading(metric: str) -> str:
     """What a metric's column is headed by everywhere."""
     return metric_column(metric).heading
-
-
-def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
-    """A column with published numbers of a key, after all other columns."""
-    return replace(column, theirs=Theirs(key, heading, name, Number(decimals), apart=True))
 
 
 def of(column: Column, heading: str) -> Column:
@@ -64,31 +59,17 @@ EXAMPLES = TableColumn("examples", Number(0))
 POINTS = NumberWithInterval(2, 100, signed=True)
 
 
-def _policies(study: DatasetStudy) -> Iterator[Row]:
-    for one in headline(study):
-        yield Row((one.policy,), one, published=one.published(published.published_policy))
-
-
 BUDGET_MATCHED = Sheet[DatasetStudy](
     "budget_matched", "Policies at their realised budgets", ("policy",),
     (
         ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
-    _policies,
+    partial(headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
      "accuracy(policy) − accuracy(base) = fixes − flips.",),
     DATASET,
 )  # fmt: skip
-
-
-def _paired(study: DatasetStudy) -> Iterator[Row]:
-    for one in comparisons(study):
-        difference, p_value = one.cell(study)
-        other = published.published_comparison(study.dataset, one.name)
-        theirs = ShownInterval.of(tuple(other.get(key) for key in ("difference", "ci95_low", "ci95_high")))
-        values = {"metric": COMPARED[one.metric][0], "difference": difference, "p_value": p_value}
-        yield Row((one.first, one.second), values=values, published={"difference": theirs, "p": other.get("p")})
 
 
 PAIRED = Sheet[DatasetStudy](
@@ -101,7 +82,7 @@ PAIRED = Sheet[DatasetStudy](
         ),
         beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
     ),
-    _paired,
+    lambda study: (one.row(study) for one in comparisons(study)),
     ("Each on the same examples and the same resamples; p is two-sided.",),
     DATASET,
 )  # fmt: skip
@@ -114,7 +95,7 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         scores = {name: getattr(report.calibration, name) for name in ("auroc", "auprc", "brier", "ece")}
         cheap = study.roles.cheap(gate.action)
         compared = cheap != gate.policy and cheap in study.policies
-        gained, p_value = paired_cell(study, gate.policy, cheap) if compared else (None, None)
+        gained, p_value = study.paired(gate.policy, cheap) if compared else (None, None)
         yield Row(
             (gate.action, gate.shown),
             values={
@@ -176,18 +157,12 @@ def _subgroups(study: DatasetStudy) -> Iterator[Row]:
         named.selective.get("active_verify"): "selective_verify_accuracy_pct",
         named.always.get("continue"): "always_continue_accuracy_pct",
     }
-    shown = [name for name in (named.base, *named.always.values(), *named.selective.values()) if name in study.policies]
+    shown = study.served((named.base, *named.always.values(), *named.selective.values()))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
         other = published.published_state(study.dataset, state)
-        cluster = None if study.cluster is None else study.cluster[on]
         for policy in shown:
-            found = study.values(policy)
-            mean = interval(found["correct"][on], cluster=cluster, settings=study.settings)
-            flips = found["flip"][on]
-            values = {
-                "accuracy": ShownInterval.of((mean.estimate, mean.low, mean.high)),
-                "flip_rate": None if np.isnan(flips).any() else float(flips.mean()),
-            }
+            flips = mean(study.values(policy)["flip"][on])
+            values = {"accuracy": study.mean_on(policy, "correct", on), "flip_rate": flips}
             theirs = {"accuracy_pct": other.get(known.get(policy, ""))}
             yield Row((state, int(on.sum()), policy), values=values, published=theirs)
 
@@ -201,11 +176,11 @@ SUBGROUPS = Sheet[DatasetStudy](
 def _rules(study: DatasetStudy) -> Iterator[Row]:
     named = study.named
     always = named.always.get(study.roles.action, "")
-    shown = [always, named.primary, named.trees, *named.rules, *named.matched, *named.oracles]
+    shown = study.served([always, named.primary, named.trees, *named.rules, *named.matched, *named.oracles])
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
-    for policy in (name for name in shown if name in study.policies):
+    for policy in shown:
         compared = named.primary in study.policies and policy != named.primary
-        ahead = paired_cell(study, policy, named.primary)[0] if compared else None
+        ahead = study.paired(policy, named.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, _paper_rule(study, policy))
         theirs = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
@@ -250,10 +225,9 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
 
 
 def _screening(study: DatasetStudy) -> Iterator[Row]:
-    for row in study.screening.iter_rows(named=True):
-        other = published.published_action(row["dataset"], row["action"])
-        theirs = {f"published_{key}": value for key, value in other.items()}
-        yield Row((row["action"], row["dataset"], row["examples"]), values=row, published=theirs)
+    for row in listed(study.screening.iter_rows(named=True), ("action", "dataset", "examples")):
+        theirs = published.published_action(row.heads[1], row.heads[0])
+        yield replace(row, published={f"published_{key}": value for key, value in theirs.items()})
 
 
 SCREENING = Sheet[DatasetStudy](
@@ -276,14 +250,10 @@ SCREENING = Sheet[DatasetStudy](
 
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
-    pools: Mapping[str, Any] = {
-        study.named.base: study.roles.base,
-        **{p: pool for pool, p in study.named.budgets.items()},
-    }
-    for policy, pool in pools.items():
-        if policy in study.policies:
-            other = published.published_budget(study.dataset, limit(study, pool))
-            yield Row((policy,), StudyPolicy(study, policy), published=other)
+    pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
+    for policy in study.served(pools):
+        other = published.published_budget(study.dataset, limit(study, pools[policy]))
+        yield Row((policy,), StudyPolicy(study, policy), published=other)
 
 
 BUDGETS = Sheet[DatasetStudy](
