@@ -1,9 +1,15 @@
-"""Which of several policies is worth its tokens: the best that costs no more, and how far a policy is behind it."""
+"""The joint frontier: initial budgets crossed with interventions, and the best policy that costs no more than each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from replay.kinds.act import Act
+from replay.kinds.sample import attempt
+from replay.kinds.when import When
+from replay.policies.base import Policy
+from replay.policies.gates import Gate
 
 
 @dataclass(frozen=True)
@@ -29,3 +35,15 @@ def steps(points: Mapping[str, tuple[float | None, float | None]]) -> list[Front
         return max(rivals, key=lambda one: points[one][0] or 0.0, default=None)
 
     return [FrontierStep(name, best(name)) for name in ordered]
+
+
+def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
+    """By action, a pool's attempts always revised, and revised where a gate without a model fires."""
+    found: dict[str, list[Policy]] = {}
+    for action, act in acts.items():
+        always = replace(act, name=f"{pool} + {action} always")
+        found[action] = [always]
+        if gate is not None:
+            name = f"{pool} + {action} when truncated"
+            found[action].append(When(name=name, base=attempt(pool, pool), gate=gate, then=always))
+    return found

@@ -5,10 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from replay.analyses.attempts import RevisionPools, calls_of
+from replay.data.conditions import matching
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.runs.run import run
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect
 from toolkit.stats import Settings
 
@@ -47,6 +49,27 @@ def screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Sett
     named = ", ".join(examples.filter(pl.col("example_id").is_in(ids.implode()))["dataset"].unique().sort())
     joined = found.join(rates, on="action", how="left", maintain_order="left")
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named))
+
+
+def screened_on(
+    log: Log, base: str, pools: RevisionPools, conditions: tuple[str, str], known: bool, settings: Settings
+) -> tuple[pl.DataFrame, list[str]]:
+    """The screening on the examples to fit on, else, with a note, on those that are reported.
+
+    `conditions` are of both. Refuses the latter where the action is not `known`, because it would be chosen there.
+    """
+    on, where = conditions
+    try:
+        matching(log, on, "on")
+        return screen(log, base, pools, on, settings), []
+    except ThinkbackError as error:
+        if not known:
+            raise ThinkbackError(
+                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
+                f"reported: name one with {argument('action')} ({error})"
+            ) from None
+        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
+    return screen(log, base, pools, where, settings), [note]
 
 
 def best_action(screened: pl.DataFrame) -> str:

@@ -12,7 +12,7 @@ import polars as pl
 from replay.data.conditions import matching, of_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
-from replay.policies.gate_file import GateFile
+from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
@@ -176,3 +176,16 @@ def datasets_of(log: Log, condition: str) -> list[str]:
         return []
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
+
+
+def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
+    """Gate files of data sets, by the names of their files, from their gates by action; equal ones are one file."""
+    found: dict[str, dict[str, str]] = {}
+    for dataset, gates in acting.items():
+        for action, gate in gates.items():
+            found.setdefault(action, {})[dataset] = write_text(gate.file.content)
+    return {
+        f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
+        for action, texts in found.items()
+        for dataset, text in texts.items()
+    }

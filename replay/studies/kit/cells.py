@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import polars as pl
 
 from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
-from toolkit.log import Log, collect
 from toolkit.notes import Severity
 from toolkit.show import ShownInterval
 from toolkit.stats import Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
+
+
+class OfRun(Protocol):
+    """What was found on a data set by one run."""
+
+    @property
+    def dataset(self) -> str:
+        """The data set, as titles name it."""
+        ...
+
+    @property
+    def result(self) -> Result:
+        """The run."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -57,12 +70,14 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
 
 
+def warned(part: OfRun, alone: bool) -> Iterator[str]:
+    """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
+    named = "" if alone else f"{part.dataset}: "
+    for note in part.result.notes:
+        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
+            yield str(replace(note, text=f"{named}{note.text}"))
+
+
 def estimate(found: Any) -> float | None:
     """The estimate of a cell."""
     return None if found is None else found.estimate
-
-
-def datasets(log: Log, ids: pl.Series) -> Iterator[str]:
-    """Data sets of some examples, by name."""
-    scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
-    yield from collect(scan.select(pl.col("dataset").drop_nulls().unique().sort()), log)["dataset"]

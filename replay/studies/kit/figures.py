@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from replay.runs.result import Result
+from replay.studies.kit.cells import OfRun
 from toolkit.show.page import WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class OfRun(Protocol):
-    """What was found on a data set by one run."""
-
-    @property
-    def dataset(self) -> str:
-        """The data set, as titles name it."""
-        ...
-
-    @property
-    def result(self) -> Result:
-        """The run."""
-        ...
 
 
 R = TypeVar("R", bound=OfRun)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -35,15 +36,22 @@ class RunOutcomes:
         made = self.result.provenance
         return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
 
-    @property
+    @cached_property
     def cluster(self) -> np.ndarray:
         """Resampling unit of each example (N,), in the order of the outcomes."""
         return resampling_units(self.result.examples).to_numpy()
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id; NaN where they are not known."""
-        frame = self.result.outcomes.filter(pl.col("policy") == policy).collect()
-        return {c: frame[c].fill_null(np.nan).to_numpy() for c in VALUES}
+        if policy not in self._read:
+            frame = self.result.outcomes.filter(pl.col("policy") == policy).select(VALUES).collect()
+            self._read[policy] = {c: frame[c].fill_null(np.nan).to_numpy() for c in VALUES}
+        return self._read[policy]
+
+    @cached_property
+    def _read(self) -> dict[str, dict[str, np.ndarray]]:
+        """What was read so far, by policy."""
+        return {}
 
     def mean(self, policy: str, column: str, scale: float = 1.0) -> float | None:
         """Mean of a column; None where some value is not known."""

@@ -10,22 +10,13 @@ import numpy as np
 
 from replay.analyses.frontier import steps
 from replay.analyses.gate_curve import at_rates
+from replay.studies.kit import columns
 from replay.studies.kit.outcomes import mean
-from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
 from replay.studies.recovery.rows import ACTING, BUDGET, SELECTIVE, StudyPolicy, headline, headline_rows
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import (
-    ACCURACY,
-    ACTION_TOKENS,
-    ACTS_ON,
-    CALLS,
-    DATASET,
-    PLAIN_ACCURACY,
-    PLAIN_TOTAL,
-    TOTAL,
-)
+from replay.studies.recovery.tables import ACCURACY, DATASET, PLAIN_ACCURACY, PLAIN_TOTAL, TOTAL
 from toolkit.show import TableColumn
 from toolkit.stats.summary_notes import BATCHED_SECONDS
 
@@ -47,14 +38,18 @@ def _finalizer_tokens(row: StudyPolicy) -> float | None:
     return mean(first if calls is None else first + np.where(acted > 0, acted * calls, 0.0))
 
 
+def _action_tokens(row: StudyPolicy) -> Value:
+    return row.cell("action_tokens") if row.part in ACTING else None
+
+
 TOKENS = Sheet[DatasetStudy](
     "tokens", "Where the tokens go", ("policy",),
     (
         numbers("base tokens", "base_tokens", 0, _base_tokens),
         numbers("finalizer calls", "finalizers", metric="finalizers", drop=1),
         numbers("finalizer tokens", "finalizer_tokens", 0, _finalizer_tokens),
-        replace(ACTION_TOKENS, value=lambda row: row.cell("action_tokens") if row.part in ACTING else None, drop=0),
-        PLAIN_TOTAL, CALLS,
+        replace(columns.ACTION_TOKENS, value=_action_tokens, drop=0),
+        PLAIN_TOTAL, columns.CALLS,
     ),
     headline_rows,
     ("Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
@@ -63,22 +58,15 @@ TOKENS = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _cost(price: float, row: StudyPolicy) -> float | None:
-    tokens = row.number("total_tokens")
-    return None if tokens is None else tokens * price / 1000
-
-
 def _relative(row: StudyPolicy) -> float | None:
     base, tokens = row.base.number("total_tokens"), row.number("total_tokens")
     return tokens / base if tokens is not None and base else None
 
 
 def _price_columns(studies: Studies) -> list[Column]:
-    made = [PLAIN_TOTAL]
-    for price in PRICES:
-        column = numbers(f"at {price:g} per million", f"per_1000_at_{price:g}", value=partial(_cost, price), drop=2)
-        theirs = ("usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5")
-        made += [beside(replace(column, drop=0), *theirs) if price == 0.5 else column]
+    theirs = ("usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5")
+    costs = columns.priced(PRICES)
+    made = [PLAIN_TOTAL, *(costs | {0.5: beside(replace(costs[0.5], drop=0), *theirs)}).values()]
     relative = numbers("relative", "relative", value=_relative)
     made += [beside(relative, "relative_cost", "published relative", "published_relative")]
     if any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies):
@@ -86,13 +74,9 @@ def _price_columns(studies: Studies) -> list[Column]:
     return made
 
 
-def _published_price(dataset: str, part: str, what: str) -> PublishedRow:
-    found = published.published_price(dataset, part, what)
-    return {key: found.get(key) for key in ("usd_per_1000_requests", "relative_cost")}
-
-
 PRICED = Sheet[DatasetStudy](
-    "prices", "Cost of 1,000 requests", ("policy",), _price_columns, partial(headline_rows, find=_published_price),
+    "prices", "Cost of 1,000 requests", ("policy",), _price_columns,
+    partial(headline_rows, find=published.published_price),
     ("Average realised tokens times the price; no provider's quote.",), DATASET,
 )  # fmt: skip
 
@@ -165,7 +149,7 @@ def _told_seconds(studies: Studies) -> Iterator[str]:
 
 SECONDS = Sheet[DatasetStudy](
     "seconds", "Seconds of the whole path", ("policy",),
-    tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99")), _seconds, _told_seconds, DATASET,
+    columns.SECONDS, _seconds, _told_seconds, DATASET,
 )  # fmt: skip
 
 
@@ -202,7 +186,7 @@ def _sweep(study: DatasetStudy) -> Iterator[Row]:
 SWEEP = Sheet[DatasetStudy](
     "threshold_sweep", "Threshold sweep of the primary gate", (),
     (
-        ACTS_ON, words("threshold", "threshold"), ACCURACY, intervals("flips %", "flip_rate", shown=100),
+        columns.ACTS_ON, words("threshold", "threshold"), ACCURACY, intervals("flips %", "flip_rate", shown=100),
         intervals("flips among those %", "flips_among", 1, shown=100), TOTAL,
     ),
     _sweep,

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from replay.analyses.frontier import crossed
+from replay.analyses.headroom import oracles
 from replay.data.contents import Contents
 from replay.gatefit.gate_set import CHEAP, RULE, TREES, NamedGate
+from replay.gatefit.rules import TRUNCATION, cut_off, rule_gates, shown
 from replay.kinds.act import Act
-from replay.kinds.oracle import Oracle
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, attempt
 from replay.kinds.when import When
 from replay.policies.base import Policy
-from replay.policies.gates import AllOf, Gate, Threshold
-from toolkit.errors import listed
+from replay.policies.gates import Gate, Threshold
 
-NEAR = 0.9
-"""Share of the token limit from which an attempt is near it."""
-TRUNCATION, NEAR_LIMIT, COMPLETED = "truncation only", "near limit", "completed only"
-"""Routing rules without a model, and the gate among completed attempts alone."""
-READS = {
-    TRUNCATION: ("finish_reason",), NEAR_LIMIT: ("completion_tokens", "max_tokens", "finalizer_used"),
-    COMPLETED: ("finish_reason",),
-}  # fmt: skip
-"""Columns of traces that they read."""
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
 """Routing rules on one feature, where the log has it."""
-SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-action", "sampled-rollout"
 
 
 @dataclass(frozen=True)
@@ -108,12 +99,15 @@ def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...]
     budgets = {pool: attempt(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
     always = {action: roles.always(action) for action in roles.actions}
     selective = {action: gated(roles, roles.gates[action]) for action in roles.actions if action in roles.gates}
-    rules, oracles = _rules(roles, contents), _oracles(roles, base.name)
+    gate = roles.gates.get(roles.action)
+    served = rule_gates(contents, None if gate is None else gate.file)
+    rules = {rule: roles.when(shown(rule), one) for rule, one in served.items()}
+    headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in votes(roles, pool, sizes)]
     acts = {action: policy.name for action, policy in always.items()}
     gates = {action: policy.name for action, policy in selective.items()}
     longer = {pool: policy.name for pool, policy in budgets.items()}
-    joint, crossed = _joint(roles, contents, {roles.base: base.name, **longer}, acts, gates)
+    joint, more = _joint(roles, contents, {roles.base: base.name, **longer}, acts, gates)
     named = PolicyNames(
         base=base.name,
         budgets=longer,
@@ -121,20 +115,15 @@ def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...]
         selective=gates,
         rules={policy.name: rule for rule, policy in rules.items()}
         | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE},
-        oracles={oracle.name: which for which, oracle in oracles.items()},
+        oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=gates.get(roles.action, ""),
         trees=next((gate.policy for gate in roles.rivals if gate.part == TREES), ""),
         joint=joint,
     )
     acting = [one[action] for action in roles.actions for one in (always, selective) if action in one]
-    beside = [*(gated(roles, one) for one in roles.rivals), *rules.values(), *oracles.values()]
-    return (base, *budgets.values(), *acting, *beside, *voters, *crossed), named
-
-
-def attempt(name: str, pool: str, against: str | None = None) -> Sample:
-    """The first attempt of a pool."""
-    return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
+    beside = [*(gated(roles, one) for one in roles.rivals), *rules.values(), *headroom.values()]
+    return (base, *budgets.values(), *acting, *beside, *voters, *more), named
 
 
 def gated(roles: Roles, gate: NamedGate) -> When:
@@ -154,74 +143,16 @@ def votes(roles: Roles, pool: str, sizes: Iterable[int]) -> list[Sample]:
 def _joint(
     roles: Roles, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Policy]]:
-    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated.
-
-    Names of the policies by what they do, and those of them that are not there yet.
-    """
-    named: dict[str, str] = dict(pools)
-    made: list[Policy] = []
+    """Initial budget x gate x action: names of policies by what they do, and those of them that are not there yet."""
+    named, made = dict(pools), list[Policy]()
     for pool in pools:
-        for action in sorted(a for a, b in roles.pools if b == pool):
-            act = roles.act(f"{pool} + {action} always", action, pool)
-            found: list[Policy] = [act] if pool != roles.base else []
-            named[act.name] = always[action] if pool == roles.base else act.name
-            if "finish_reason" in contents.trace_columns:
-                cut = Threshold(signal="truncated", at_least=1.0)
-                name = f"{pool} + {action} when truncated"
-                found.append(When(name=name, base=attempt(pool, pool), gate=cut, then=act))
-            if pool == roles.base and action in selective:
+        acts = {action: roles.act("act", action, pool) for action in sorted(a for a, b in roles.pools if b == pool)}
+        gate = cut_off() if "finish_reason" in contents.trace_columns else None
+        for action, (act, *cut) in crossed(pool, acts, gate).items():
+            known = pool == roles.base
+            named[act.name] = always[action] if known else act.name
+            if known and action in selective:
                 named[f"{pool} + {action} when gated"] = selective[action]
-            named |= {policy.name: policy.name for policy in found}
-            made += found
+            named |= {policy.name: policy.name for policy in cut}
+            made += cut if known else [act, *cut]
     return named, made
-
-
-def _rules(roles: Roles, contents: Contents) -> dict[str, When]:
-    """Policies of gates without a model, and of the fitted gate among completed attempts alone, by rule."""
-    gates: dict[str, tuple[str, Gate]] = {
-        TRUNCATION: (TRUNCATION, Threshold(signal="truncated", at_least=1.0)),
-        NEAR_LIMIT: (f"{NEAR_LIMIT} ({NEAR:g})", Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)),
-    }
-    if roles.action in roles.gates:
-        own, completed = Threshold(file=roles.gates[roles.action].file), Threshold(signal="truncated", below=1.0)
-        gates[COMPLETED] = COMPLETED, AllOf((own, completed))
-    served = {rule: one for rule, one in gates.items() if set(READS[rule]) <= set(contents.trace_columns)}
-    return {rule: roles.when(name, gate) for rule, (name, gate) in served.items()}
-
-
-def missing_rules(roles: Roles, contents: Contents, features: Mapping[str, str] = HEURISTICS) -> Iterator[str]:
-    """Routing rules that the log cannot serve, with the reason; `features` are those of rules on one feature."""
-    for rule, columns in READS.items():
-        lacks = [name for name in columns if name not in contents.trace_columns]
-        shown = f"{rule} ({NEAR:g})" if rule == NEAR_LIMIT else rule
-        if lacks:
-            yield f"no rule `{shown}`: the log has no column {listed(lacks)} of traces"
-        elif rule == COMPLETED and roles.action not in roles.gates:
-            yield f"no rule `{shown}`: no gate for `{roles.action}` is there"
-    for rule, feature in features.items():
-        if feature not in contents.features:
-            yield f"no rule `{rule}`: the log has no feature `{feature}`"
-
-
-def _oracles(roles: Roles, base: str) -> dict[tuple[str, str], Oracle]:
-    """Headroom over actions, and over the samples of a pool: by (which oracle, pool of its samples)."""
-    kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
-    kinds += [
-        one
-        for pool in roles.samples
-        for one in (("action", SAMPLED_ROLLOUT, pool), ("expected_action", EXPECTED_ACTION, pool))
-    ]
-    return {
-        (which, pool): Oracle(name=f"{which} oracle" + (f": {pool}" if pool else ""), rule=rule, base=roles.base,
-                              of=(pool,) if pool else roles.actions, against=base)
-        for rule, which, pool in kinds
-    }  # fmt: skip
-
-
-def matched_policies(roles: Roles, base: str, rate: float) -> tuple[Policy, ...]:
-    """The oracle and the coin at the primary gate's rate."""
-    first, act = attempt("first", roles.base), roles.act("act", roles.action, roles.base)
-    return tuple(
-        Oracle(name=f"matched{dash}{kind} at rate {rate:.3f}", rule=rule, base=first, then=act, rate=rate, against=base)
-        for dash, kind, rule in (("-rate ", "oracle", "matched_rate"), (" ", "random", "matched_random"))
-    )

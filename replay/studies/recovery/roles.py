@@ -7,25 +7,19 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from replay.analyses.attempts import (
-    RevisionPools,
-    base_and_actions,
-    by_limit,
-    longer_pools,
-    revision_pools,
-    token_limits,
-)
+from replay.analyses.attempts import base_and_actions, by_limit, longer_pools, revision_pools, token_limits
 from replay.analyses.equal_votes import equal_sizes
-from replay.analyses.screening import best_action, screen
-from replay.data.conditions import matching, of_dataset
+from replay.analyses.screening import best_action, screened_on
+from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
 from replay.data.prices import Prices
 from replay.gatefit.checks import check_gates, refuse_seen
 from replay.gatefit.gate_set import GateFitting, cheap_gates, given_gates, rival_gates, scopes_of, transferred
+from replay.gatefit.rules import missing_rules
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
-from replay.studies.recovery.policies import HEURISTICS, Roles, gated, missing_rules, votes
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from replay.studies.recovery.policies import HEURISTICS, Roles, gated, votes
+from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.log import Log
 from toolkit.stats import Settings
 
@@ -114,7 +108,7 @@ def choose(log: Log, asked: RecoverySetting, dataset: str | None = None) -> Chos
     where = asked.where if dataset is None else of_dataset(asked.where, dataset)
     action = asked.action or (of_gates.action if of_gates else None)
     known = action is not None or len(actions) == 1
-    screened, refused = _screened(log, base, pools, scopes[0].on, where, asked, known)
+    screened, refused = screened_on(log, base, pools, (scopes[0].on, where), known, asked.settings)
     action = action or best_action(screened.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *notes])
     cheap = cheap_gates(fitting, actions)
@@ -125,27 +119,8 @@ def choose(log: Log, asked: RecoverySetting, dataset: str | None = None) -> Chos
         base, by_limit(budgets, limits), action, actions, gates, tuple(rivals), samples, limits,
         width=asked.width, screened_apart=not refused, pools=pools,
     )  # fmt: skip
-    return Chosen(dataset, roles, screened, (*fitting.notes, *missing_rules(roles, contents)), fitting)
-
-
-def _screened(
-    log: Log, base: str, pools: RevisionPools, on: str, where: str, asked: RecoverySetting, known: bool
-) -> tuple[pl.DataFrame, list[str]]:
-    """All logged actions on the examples that gates are fitted on, else, with a note, on those that are reported.
-
-    The latter is refused where the action is not `known`.
-    """
-    try:
-        matching(log, on, "on")
-        return screen(log, base, pools, on, asked.settings), []
-    except ThinkbackError as error:
-        if not known:
-            raise ThinkbackError(
-                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
-                f"reported: name one with {argument('action')} ({error})"
-            ) from None
-        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
-    return screen(log, base, pools, where, asked.settings), [note]
+    unserved = missing_rules(contents, HEURISTICS, action, action in gates)
+    return Chosen(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
 
 
 def with_equal_votes(log: Log, roles: Roles, where: str, asked: RecoverySetting) -> Roles:

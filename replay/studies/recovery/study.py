@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.attempts import finalizer_tokens, states
+from replay.analyses.headroom import matched
 from replay.analyses.recommend import Recommendation, weigh
 from replay.analyses.repair_examples import RepairExample, repair_examples
 from replay.data.conditions import matching, of_dataset
@@ -21,8 +22,9 @@ from replay.policies.toml import PolicyFile
 from replay.runs.gate_sweep import Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
+from replay.studies.kit.gaps import told_among
 from replay.studies.kit.outcomes import RunOutcomes
-from replay.studies.recovery.policies import PolicyNames, Roles, build_policies, matched_policies
+from replay.studies.recovery.policies import PolicyNames, Roles, build_policies
 from replay.studies.recovery.roles import Chosen, RecoverySetting, choose_all, with_equal_votes
 from toolkit.log import Log
 from toolkit.notes import Note
@@ -65,15 +67,8 @@ def study_log(log: Log, asked: RecoverySetting) -> tuple[tuple[DatasetStudy, ...
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
     matching(log, asked.where, "where")
     chosen = choose_all(log, asked, datasets_of(log, asked.where))
-    return tuple(study_dataset(log, one, asked, name) for name, one in chosen.items()), told_missing(chosen)
-
-
-def told_missing(chosen: Mapping[str, Chosen]) -> tuple[str, ...]:
-    """What is missing, once, with the data sets where it is not missing on all."""
-    among = {
-        note: [name for name in chosen if note in chosen[name].notes] for one in chosen.values() for note in one.notes
-    }
-    return tuple(note if len(own) == len(chosen) else f"{note} ({', '.join(own)})" for note, own in among.items())
+    notes = told_among({name: one.notes for name, one in chosen.items()})
+    return tuple(study_dataset(log, one, asked, name) for name, one in chosen.items()), notes
 
 
 def study_dataset(log: Log, chosen: Chosen, asked: RecoverySetting, dataset: str) -> DatasetStudy:
@@ -82,17 +77,17 @@ def study_dataset(log: Log, chosen: Chosen, asked: RecoverySetting, dataset: str
     roles = with_equal_votes(log, chosen.roles, where, asked)
     policies, named = build_policies(roles, read_contents(log))
     branches = _branches(log, roles, where) if named.primary else None
-    matched = _matched(roles, named, branches)
-    result = _run(log, (*policies, *matched), named, where, asked)
+    beside = _matched(roles, named, branches)
+    result = _run(log, (*policies, *beside), named, where, asked)
     ids = result.examples["example_id"]
     if branches is not None:  # the coin and the oracle act at the rate of those compared
         branches = branches.among(ids)
         again = _matched(roles, named, branches)
-        if again != matched:
-            matched = again
-            result = _run(log, (*policies, *matched), named, where, asked)
+        if again != beside:
+            beside = again
+            result = _run(log, (*policies, *beside), named, where, asked)
     study = DatasetStudy(
-        result, dataset, roles, replace(named, matched=tuple(policy.name for policy in matched)),
+        result, dataset, roles, replace(named, matched=tuple(policy.name for policy in beside)),
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, asked.settings),
         reports={}, state=states(log, roles.base, ids),
@@ -116,7 +111,7 @@ def _matched(roles: Roles, named: PolicyNames, branches: Branches | None) -> tup
     if branches is None:
         return ()
     rate = float(branches.fires(roles.gates[roles.action].file.threshold).mean())
-    return matched_policies(roles, named.base, rate)
+    return matched(roles.first, roles.always(roles.action), rate)
 
 
 def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: RecoverySetting) -> Result:

@@ -6,63 +6,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
+from replay.analyses.headroom import EXPECTED_ACTION
 from replay.gatefit.gate_set import CHEAP
-from replay.gatefit.report import FROZEN, HERE
+from replay.gatefit.rules import RULES
+from replay.studies.kit import columns
+from replay.studies.kit.columns import headed
 from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Column, Row, Sheet, Theirs, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
-from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, HEURISTICS, NEAR, NEAR_LIMIT, TRUNCATION
+from replay.studies.recovery.policies import HEURISTICS
 from replay.studies.recovery.rows import StudyPolicy, comparisons, headline_rows, limit
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.columns import metric_column
 from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
 from toolkit.stats.calibration import LEAST_IN_BIN, wide_bins
 
-RULES = {
-    TRUNCATION: "where the base attempt was cut off",
-    NEAR_LIMIT: f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
-    COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
-}
-"""Routing rules without a model, and the gate among completed attempts alone."""
 DATASET = "data set"
 
 
-def _heading(metric: str) -> str:
-    """What a metric's column is headed by everywhere."""
-    return metric_column(metric).heading
-
-
-def of(column: Column, heading: str) -> Column:
-    """A column under another heading."""
-    return replace(column, heading=heading)
-
-
-ACCURACY = beside(
-    intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100),
-    "accuracy_pct", "published %", "published_accuracy_pct",
-)  # fmt: skip
+ACCURACY = beside(columns.ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
-ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
-CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
-ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
-TOTAL = beside(
-    intervals("total tokens", "total_tokens", 0, metric="total_tokens"),
-    "total_tokens", "published tokens", "published_tokens", 0,
-)  # fmt: skip
+TOTAL = beside(columns.TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
 PLAIN_TOTAL = replace(TOTAL, form=Number(0), theirs=None)
-FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
-FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
-FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
+ACTION_TOKENS, ACTS_ON, CALLS, FIXES, FLIPS = (
+    columns.ACTION_TOKENS, columns.ACTS_ON, columns.CALLS, columns.FIXES, columns.FLIPS
+)  # fmt: skip
 EXAMPLES = TableColumn("examples", Number(0))
 POINTS = NumberWithInterval(2, 100, signed=True)
-
 
 BUDGET_MATCHED = Sheet[DatasetStudy](
     "budget_matched", "Policies at their realised budgets", ("policy",),
     (
-        ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
+        ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, columns.FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
     partial(headline_rows, find=published.published_policy),
@@ -90,30 +64,20 @@ PAIRED = Sheet[DatasetStudy](
 
 def _gates(study: DatasetStudy) -> Iterator[Row]:
     for gate in study.gates:
-        report = study.reports[gate.policy]
-        frozen, there = report.rule(FROZEN), report.rule(HERE)
-        scores = {name: getattr(report.calibration, name) for name in ("auroc", "auprc", "brier", "ece")}
         cheap = study.roles.cheap(gate.action)
         compared = cheap != gate.policy and cheap in study.policies
         gained, p_value = study.paired(gate.policy, cheap) if compared else (None, None)
-        yield Row(
-            (gate.action, gate.shown),
-            values={
-                "fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value,
-                "diagnostic_threshold": there["threshold"], "diagnostic_accuracy": there["accuracy"],
-                **{key: frozen.get(key) for key in ("threshold", "accuracy", "fix_rate", "flip_rate")},
-                "intervention_rate": frozen["intervention_rate"],
-                **{name: None if np.isnan(score) else score for name, score in scores.items()},
-            },
-            published=published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {},
-        )  # fmt: skip
+        values = {"fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value}
+        values |= study.reports[gate.policy].numbers()
+        theirs = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
+        yield Row((gate.action, gate.shown), values=values, published=theirs)
 
 
 GATES = Sheet[DatasetStudy](
     "gates", "Gates", ("action", "gate"),
     (
         words("fitted on", "fitted_on", drop=3), numbers("threshold", "threshold", 4, drop=4), PLAIN_ACCURACY,
-        beside(of(ACTS_ON, "fires %"), "verify_pct", "published fires %", "published_verify_pct", 1), FIXES, FLIPS,
+        beside(headed(ACTS_ON, "fires %"), "verify_pct", "published fires %", "published_verify_pct", 1), FIXES, FLIPS,
         Column("minus the cheap gate, points", "minus_cheap", POINTS), numbers("p", "p_value", 4),
         numbers("AUROC", "auroc", 3), numbers("AUPRC", "auprc", 3, drop=5), numbers("Brier", "brier", 4, drop=6),
         numbers("ECE", "ece", 4, drop=5), numbers("threshold chosen here", "diagnostic_threshold", 4, drop=8),
@@ -262,7 +226,7 @@ BUDGETS = Sheet[DatasetStudy](
         ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
         beside(numbers("truncated %", "truncated", 1, metric="truncated", shown=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
-        of(FIXES, "right where the base is wrong %"), of(FLIPS, "wrong where it is right %"),
+        headed(FIXES, "right where the base is wrong %"), headed(FLIPS, "wrong where it is right %"),
     ),
     _budgets, (), DATASET,
 )  # fmt: skip
