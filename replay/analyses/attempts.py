@@ -68,24 +68,35 @@ def token_limits(log: Log) -> dict[str, int]:
     return dict(limits.iter_rows())
 
 
-def by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...]:
-    """Pools in the order of their token limits."""
-    return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
-
-
-def longer_pools(
-    log: Log, base: str, limits: Mapping[str, int], votes: Collection[str]
+def budget_pools(
+    log: Log, contents: Contents, base: str, named: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Pools that differ from the base's in a higher token limit alone, by limit; and higher ones that do not.
+    """Pools of initial budgets by their token limit: those `named`, else those that differ from the base's in it alone.
 
-    Pools of votes and of another temperature answer another question than whether to think longer.
+    Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """
+    unknown = [pool for pool in named if pool not in contents.pools]
+    if unknown:
+        raise ThinkbackError(
+            f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
+        )
+    limits = token_limits(log)
+
+    def by_limit(pools: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
+
+    if named:
+        return by_limit(named), []
     higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
     scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
-    found = collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log)
-    heat = dict(found.iter_rows())
+    heat = dict(collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log).iter_rows())
     longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
-    return by_limit(longer, limits), sorted(set(higher) - set(longer))
+    others = sorted(set(higher) - set(longer))
+    note = (
+        f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
+        "temperature; name them with `budgets`"
+    )
+    return by_limit(longer), [note] if others else []
 
 
 def calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:

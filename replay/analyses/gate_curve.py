@@ -30,6 +30,14 @@ def at_rates(
         yield {RATE: rate, "threshold": told, **{name: cells.get((threshold, name)) for name in metrics}}
 
 
+def band_panels(
+    band: pl.DataFrame | None, shown: Sequence[tuple[str, str, float]], mark: float | None, from_zero: bool = False
+) -> list[PlottedBand]:
+    """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
+    made = [band_panel(band, *one, mark, from_zero) for one in shown] if band is not None else []
+    return [panel for panel in made if panel is not None and any(panel.estimate)]
+
+
 def band_panel(
     band: pl.DataFrame, metric: str, label: str, scale: float, mark: float | None = None, from_zero: bool = False
 ) -> PlottedBand | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from replay.analyses.frontier import steps
 from replay.analyses.gate_curve import at_rates
-from replay.studies.kit import columns
+from replay.studies.kit import columns, paired
 from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
@@ -86,27 +86,14 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
     pairs = [(named.selective[a], named.always[a]) for a in named.selective]
     pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
-        values: dict[str, Value] = {
-            key: None if parts[first].part == BUDGET and key == "action_tokens_saved" else _more(study, *pair, column)
-            for key, (pair, column) in {
-                "calls_avoided": ((second, first), "calls"),
-                "action_tokens_saved": ((second, first), "action_tokens"),
-                "total_tokens_saved": ((second, first), "total_tokens"),
-                "flips_avoided": ((second, first), "flip"),
-                "more_right": ((first, second), "correct"),
-            }.items()
-        }
+        values = paired.per_1000(study, first, second)
+        values |= {"action_tokens_saved": None} if parts[first].part == BUDGET else {}
         other = published.published_requests(study.dataset, _paper_comparison(parts[first], parts[second]))
         saved = {"action tokens": "published_action", "total tokens": "published_total"}.get(
             other.get("tokens_kind", "")
         )
         theirs = {**other, **({saved: other.get("tokens_saved")} if saved else {})}
         yield Row((f"{first} in place of {second}",), values=values, published=theirs)
-
-
-def _more(study: DatasetStudy, first: str, second: str, column: str) -> float | None:
-    """By how much the first policy's sum over 1,000 requests is more."""
-    return mean(study.values(first)[column] - study.values(second)[column], 1000)
 
 
 def _paper_comparison(first: StudyPolicy, second: StudyPolicy) -> str:
@@ -116,18 +103,14 @@ def _paper_comparison(first: StudyPolicy, second: StudyPolicy) -> str:
     return f"base {first.what} against selective {published.verb(second.what)}"
 
 
+CALLS_AVOIDED, ACTION_SAVED, TOTAL_SAVED, FLIPS_AVOIDED, MORE_RIGHT = paired.PER_1000
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (
-        beside(numbers("calls avoided", "calls_avoided", 0), "verification_calls_avoided", "published calls",
-               "published_calls_avoided", 0),
-        beside(numbers("action tokens saved", "action_tokens_saved", 0), "published_action", "published action tokens",
-               "published_action_tokens_saved", 0),
-        beside(numbers("total tokens saved", "total_tokens_saved", 0), "published_total", "published total tokens",
-               "published_total_tokens_saved", 0),
-        beside(numbers("flips avoided", "flips_avoided", 1), "flips_avoided", "published flips",
-               "published_flips_avoided", 0),
-        numbers("more right answers", "more_right", 1, signed=True),
+        beside(CALLS_AVOIDED, "verification_calls_avoided", "published calls", "published_calls_avoided", 0),
+        beside(ACTION_SAVED, "published_action", "published action tokens", "published_action_tokens_saved", 0),
+        beside(TOTAL_SAVED, "published_total", "published total tokens", "published_total_tokens_saved", 0),
+        beside(FLIPS_AVOIDED, "flips_avoided", "published flips", "published_flips_avoided", 0), MORE_RIGHT,
     ),
     _per_1000, (), DATASET,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from replay.analyses.gate_curve import band_panel
+from replay.analyses.gate_curve import band_panels
 from replay.gatefit.gate_set import RULE
 from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.kit.frontiers import frontier_points
@@ -34,21 +34,17 @@ def _outcomes(study: DatasetStudy) -> Collection[Any]:
 def _sweep(study: DatasetStudy) -> list[PlottedBand]:
     """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
     shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
-    panels = [panel for one in shown if (panel := _panel(study, *one)) is not None]
-    return [panel for panel in panels if any(panel.estimate)]
+    return band_panels(study.band, shown, _rate(study))
 
 
 def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
     """Flips among the top share of examples that the primary gate would verify (the paper's equation 19)."""
-    panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0, from_zero=True)
-    return [panel] if panel is not None and any(panel.estimate) else []
+    shown = (("flips_among", "flips among those acted on, %", 100.0),)
+    return band_panels(study.band, shown, _rate(study), from_zero=True)
 
 
-def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero: bool = False) -> PlottedBand | None:
-    if study.band is None:
-        return None
-    acts = StudyPolicy(study, study.named.primary).number("intervention_rate")
-    return band_panel(study.band, metric, label, scale, acts, from_zero)
+def _rate(study: DatasetStudy) -> float | None:
+    return StudyPolicy(study, study.named.primary).number("intervention_rate")
 
 
 def _calibration(study: DatasetStudy) -> list[PlottedReliability]:

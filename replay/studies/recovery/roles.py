@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from replay.analyses.attempts import base_and_actions, by_limit, longer_pools, revision_pools, token_limits
+from replay.analyses.attempts import base_and_actions, budget_pools, revision_pools, token_limits
 from replay.analyses.equal_votes import equal_sizes
 from replay.analyses.screening import best_action, screened_on
 from replay.data.conditions import of_dataset
@@ -19,7 +19,6 @@ from replay.gatefit.rules import missing_rules
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.studies.recovery.policies import HEURISTICS, Roles, gated, votes
-from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.log import Log
 from toolkit.stats import Settings
 
@@ -85,24 +84,12 @@ def choose(log: Log, asked: RecoverySetting, dataset: str | None = None) -> Chos
     """Choose pools and actions, screen the actions, fit the gates: on a data set's own examples, or on all."""
     refuse_seen(log, asked.gates, asked.where, frozen=True)
     contents = read_contents(log)
-    notes: list[str] = []
     check_gates(asked.gates, contents, asked.base, asked.action)
     of_gates = asked.gates[0] if asked.gates else None
     base, actions = base_and_actions(log, contents, asked.base or (of_gates.base if of_gates else None), asked.action)
     left_out = contents.opaque | contents.partly_opaque | contents.whole
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
-    limits = token_limits(log)
-    unknown = [pool for pool in asked.budgets if pool not in contents.pools]
-    if unknown:
-        raise ThinkbackError(
-            f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
-        )
-    budgets, others = (asked.budgets, []) if asked.budgets else longer_pools(log, base, limits, samples)
-    if others:
-        notes.append(
-            f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
-            "temperature; name them with `budgets`"
-        )
+    budgets, note = budget_pools(log, contents, base, asked.budgets, samples)
     pools = revision_pools(contents, base, asked.pools, [(one.action, one.base, one.pool) for one in asked.gates])
     scopes = scopes_of(log, asked.on, asked.tune, dataset)
     where = asked.where if dataset is None else of_dataset(asked.where, dataset)
@@ -110,13 +97,13 @@ def choose(log: Log, asked: RecoverySetting, dataset: str | None = None) -> Chos
     known = action is not None or len(actions) == 1
     screened, refused = screened_on(log, base, pools, (scopes[0].on, where), known, asked.settings)
     action = action or best_action(screened.filter(pl.col("action").is_in(actions)))
-    fitting = GateFitting(log, base, pools, scopes, [*refused, *notes])
+    fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = cheap_gates(fitting, actions)
     gates, beside = given_gates(asked.gates, cheap)
     rivals = [*beside, *rival_gates(fitting, action, actions, contents, HEURISTICS)]
     refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in asked.gates], where)
     roles = Roles(
-        base, by_limit(budgets, limits), action, actions, gates, tuple(rivals), samples, limits,
+        base, budgets, action, actions, gates, tuple(rivals), samples, token_limits(log),
         width=asked.width, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = missing_rules(contents, HEURISTICS, action, action in gates)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.paired import SAVED, Comparison
 from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
 from replay.studies.recovery.study import DatasetStudy
@@ -77,38 +77,6 @@ def limit(study: DatasetStudy, pool: str) -> str:
     """
     limits = study.roles.limits
     return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
-
-
-SAVED = "action tokens saved"
-COMPARED = {
-    "correct": ("accuracy, points", 100.0),
-    "flip": ("flips, points", 100.0),
-    "total_tokens": ("total tokens", 1.0),
-    SAVED: ("action tokens saved %", 100.0),
-}
-"""What the paired table calls what it compares, and what that is multiplied with."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A row of the paired table: two policies, what is compared, and the paper's name of that."""
-
-    first: str
-    second: str
-    metric: str
-    name: str = ""
-
-    def row(self, study: DatasetStudy) -> Row:
-        """The difference with its interval and its p-value, beside the published one."""
-        what, scale = COMPARED[self.metric]
-        if self.metric == SAVED:
-            found, p_value = study.reduction(self.first, self.second, "action_tokens"), None
-        else:
-            found, p_value = study.paired(self.first, self.second, self.metric, scale)
-        other: PublishedRow = published.published_comparison(study.dataset, self.name)
-        theirs = ShownInterval.of(tuple(other.get(key) for key in ("difference", "ci95_low", "ci95_high")))
-        values = {"metric": what, "difference": found, "p_value": p_value}
-        return Row((self.first, self.second), values=values, published={"difference": theirs, "p": other.get("p")})
 
 
 def comparisons(study: DatasetStudy) -> list[Comparison]:

@@ -9,10 +9,10 @@ from functools import partial
 from replay.analyses.headroom import EXPECTED_ACTION
 from replay.gatefit.gate_set import CHEAP
 from replay.gatefit.rules import RULES
-from replay.studies.kit import columns
+from replay.studies.kit import columns, paired
 from replay.studies.kit.columns import headed
 from replay.studies.kit.outcomes import mean
-from replay.studies.kit.sheet import Column, Row, Sheet, Theirs, beside, intervals, listed, numbers, words
+from replay.studies.kit.sheet import Column, Row, Sheet, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
 from replay.studies.recovery.policies import HEURISTICS
 from replay.studies.recovery.rows import StudyPolicy, comparisons, headline_rows, limit
@@ -46,17 +46,13 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
+def _paired(study: DatasetStudy) -> Iterator[Row]:
+    for one in comparisons(study):
+        yield one.row(study, published.published_comparison(study.dataset, one.name))
+
+
 PAIRED = Sheet[DatasetStudy](
-    "paired", "Paired comparisons", ("policy", TableColumn("minus", key="baseline")),
-    (
-        words("what", "metric"),
-        replace(
-            intervals("difference", "difference", signed=True),
-            theirs=Theirs("difference", "published", "published", NumberWithInterval(2, signed=True), apart=True),
-        ),
-        beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
-    ),
-    lambda study: (one.row(study) for one in comparisons(study)),
+    "paired", "Paired comparisons", paired.HEADS, paired.COLUMNS, _paired,
     ("Each on the same examples and the same resamples; p is two-sided.",),
     DATASET,
 )  # fmt: skip
