@@ -162,7 +162,7 @@ def recovery(log: Path) -> dict[str, Any]:
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
-        "warnings": len(list(warned(study, alone=True))),
+        "warnings": len(list(warned(study.dataset, study.result, alone=True))),
         "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],

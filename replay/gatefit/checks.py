@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from replay.data.conditions import examples_of, matching
+from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
 from replay.runs.reuse import first_ids, seen_by
@@ -23,8 +23,8 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     """
     told = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
     found = {
-        "on": set(matching(log, on, "on")) if on else _split(log, ON),
-        "tune": set(matching(log, tune, "tune")) if tune else _split(log, TUNE),
+        "on": set(matching(log, on, "on") if on else matching_or_none(log, ON)),
+        "tune": set(matching(log, tune, "tune") if tune else matching_or_none(log, TUNE)),
         "where": set(matching(log, where, "where")),
     }
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
@@ -34,14 +34,6 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
                 f"{argument(first)} ({told[first]}) and {argument(second)} ({told[second]}) share "
                 f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
             )
-
-
-def _split(log: Log, condition: str) -> set[str]:
-    """Ids of the examples of a default condition, none where the log names no such split."""
-    try:
-        return set(matching(log, condition, "split"))
-    except ThinkbackError:
-        return set()
 
 
 def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None, action: str | None) -> None:

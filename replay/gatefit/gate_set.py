@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import polars as pl
 
-from replay.data.conditions import matching, of_dataset
+from replay.data.conditions import matching_or_none, of_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_file import GateFile, write_text
@@ -170,10 +170,7 @@ def scopes_of(log: Log, on: str, tune: str, dataset: str | None) -> list[Scope]:
 
 def datasets_of(log: Log, condition: str) -> list[str]:
     """Data sets among the examples of a condition, none where it matches none."""
-    try:
-        ids = matching(log, condition, "on")
-    except ThinkbackError:
-        return []
+    ids = matching_or_none(log, condition)
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 

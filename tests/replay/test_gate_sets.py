@@ -9,8 +9,8 @@ import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.attempts import calls_of, revision_pools, states, token_limits
-from replay.analyses.frontier import steps
 from replay.analyses.gate_curve import at_rates, band_panel
+from replay.analyses.rivals import steps
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
 from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -16,20 +16,6 @@ from toolkit.stats import Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
-
-
-class OfRun(Protocol):
-    """What was found on a data set by one run."""
-
-    @property
-    def dataset(self) -> str:
-        """The data set, as titles name it."""
-        ...
-
-    @property
-    def result(self) -> Result:
-        """The run."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -70,10 +56,10 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
 
 
-def warned(part: OfRun, alone: bool) -> Iterator[str]:
+def warned(dataset: str, result: Result, alone: bool) -> Iterator[str]:
     """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
-    named = "" if alone else f"{part.dataset}: "
-    for note in part.result.notes:
+    named = "" if alone else f"{dataset}: "
+    for note in result.notes:
         if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
             yield str(replace(note, text=f"{named}{note.text}"))
 

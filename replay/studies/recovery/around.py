@@ -42,7 +42,7 @@ def surroundings(studies: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
     return Surroundings(
         simulated=any(one.result.simulated for one in studies),
         dataset="dataset",
-        above=lambda sheet, parts: [told for one in parts for told in warned(one, len(parts) == 1)],
+        above=lambda sheet, parts: [told for one in parts for told in warned(one.dataset, one.result, len(parts) == 1)],
         below=lambda sheet, parts, shown: [counted],
         gaps=lambda sheet, parts: gaps_of(LACKING.values(), {part.dataset: part.result for part in parts}),
     )

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from replay.analyses.frontier import steps
 from replay.analyses.gate_curve import at_rates
-from replay.studies.kit import columns, paired
+from replay.analyses.rivals import steps
+from replay.studies.kit import columns, outcomes
 from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
@@ -86,7 +86,7 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
     pairs = [(named.selective[a], named.always[a]) for a in named.selective]
     pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
-        values = paired.per_1000(study, first, second)
+        values = outcomes.per_1000(study, first, second)
         values |= {"action_tokens_saved": None} if parts[first].part == BUDGET else {}
         other = published.published_requests(study.dataset, _paper_comparison(parts[first], parts[second]))
         saved = {"action tokens": "published_action", "total tokens": "published_total"}.get(
@@ -103,7 +103,7 @@ def _paper_comparison(first: StudyPolicy, second: StudyPolicy) -> str:
     return f"base {first.what} against selective {published.verb(second.what)}"
 
 
-CALLS_AVOIDED, ACTION_SAVED, TOTAL_SAVED, FLIPS_AVOIDED, MORE_RIGHT = paired.PER_1000
+CALLS_AVOIDED, ACTION_SAVED, TOTAL_SAVED, FLIPS_AVOIDED, MORE_RIGHT = outcomes.PER_1000
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (

@@ -60,7 +60,7 @@ def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
     return found
 
 
-FIGURES: Figures[DatasetStudy] = {
+FIGURES: Figures = {
     "cost_accuracy": StudyFigure("Cost and accuracy", _costs, frontier),
     "fixes_and_flips": StudyFigure("Fixes and flips", _outcomes, outcomes_figure),
     "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from replay.analyses.frontier import crossed
-from replay.analyses.headroom import oracles
+from replay.analyses.rivals import crossed, oracles
 from replay.data.contents import Contents
-from replay.gatefit.gate_set import CHEAP, RULE, TREES, NamedGate
+from replay.gatefit.gate_set import CHEAP, RULE, NamedGate
 from replay.gatefit.rules import TRUNCATION, cut_off, rule_gates, shown
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample, attempt
@@ -84,7 +83,6 @@ class PolicyNames:
     matched: tuple[str, ...] = ()  # the oracle and the coin at the primary gate's rate
     samples: Mapping[str, int] = field(default_factory=dict)  # policy -> how many votes
     primary: str = ""  # the primary selective policy
-    trees: str = ""
     joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
 
     @property
@@ -118,7 +116,6 @@ def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...]
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=gates.get(roles.action, ""),
-        trees=next((gate.policy for gate in roles.rivals if gate.part == TREES), ""),
         joint=joint,
     )
     acting = [one[action] for action in roles.actions for one in (always, selective) if action in one]

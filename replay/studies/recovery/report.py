@@ -126,5 +126,5 @@ def _said(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         yield from (f"  {sentence}" for sentence in _told(study))
     alone = len(studies) == 1
     for study in studies:
-        yield from warned(study, alone)
+        yield from warned(study.dataset, study.result, alone)
         yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))

@@ -7,9 +7,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from replay.analyses.attempts import base_and_actions, budget_pools, revision_pools, token_limits
-from replay.analyses.equal_votes import equal_sizes
-from replay.analyses.screening import best_action, screened_on
+from replay.analyses.attempts import (
+    base_and_actions,
+    best_action,
+    budget_pools,
+    revision_pools,
+    screened_on,
+    token_limits,
+)
+from replay.analyses.rivals import equal_sizes
 from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
 from replay.data.prices import Prices

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.studies.kit.paired import SAVED, Comparison
+from replay.studies.kit.outcomes import SAVED, Comparison
 from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
 from replay.studies.recovery.study import DatasetStudy

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.attempts import finalizer_tokens, states
-from replay.analyses.headroom import matched
 from replay.analyses.recommend import Recommendation, weigh
 from replay.analyses.repair_examples import RepairExample, repair_examples
+from replay.analyses.rivals import matched
 from replay.data.conditions import matching, of_dataset
 from replay.data.contents import read_contents
 from replay.gatefit.data import plan_of, setting

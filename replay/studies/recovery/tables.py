@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from replay.analyses.headroom import EXPECTED_ACTION
-from replay.gatefit.gate_set import CHEAP
+from replay.analyses.rivals import EXPECTED_ACTION
+from replay.gatefit.gate_set import CHEAP, TREES
 from replay.gatefit.rules import RULES
-from replay.studies.kit import columns, paired
+from replay.studies.kit import columns
 from replay.studies.kit.columns import headed
-from replay.studies.kit.outcomes import mean
+from replay.studies.kit.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
 from replay.studies.kit.sheet import Column, Row, Sheet, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
 from replay.studies.recovery.policies import HEURISTICS
@@ -52,7 +52,7 @@ def _paired(study: DatasetStudy) -> Iterator[Row]:
 
 
 PAIRED = Sheet[DatasetStudy](
-    "paired", "Paired comparisons", paired.HEADS, paired.COLUMNS, _paired,
+    "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS, _paired,
     ("Each on the same examples and the same resamples; p is two-sided.",),
     DATASET,
 )  # fmt: skip
@@ -136,7 +136,8 @@ SUBGROUPS = Sheet[DatasetStudy](
 def _rules(study: DatasetStudy) -> Iterator[Row]:
     named = study.named
     always = named.always.get(study.roles.action, "")
-    shown = study.served([always, named.primary, named.trees, *named.rules, *named.matched, *named.oracles])
+    trees = [gate.policy for gate in study.roles.rivals if gate.part == TREES][:1]
+    shown = study.served([always, named.primary, *trees, *named.rules, *named.matched, *named.oracles])
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
     for policy in shown:
         compared = named.primary in study.policies and policy != named.primary
