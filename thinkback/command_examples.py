@@ -38,6 +38,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
     "merge": ("thinkback merge monday tuesday --out both",),
+    "fit-verifier": (
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name latent",
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name both --inputs states,trace:token_logprobs",
+    ),
     "fit-gate": (
         "thinkback fit-gate mylog --action active_verify --on \"split = 'train'\" --tune \"split = 'dev'\" \\\n"
         "    --out gate.json",
