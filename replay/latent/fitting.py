@@ -31,9 +31,9 @@ RARE = 0.1
 class FittedVerifier:
     """A verifier with its scores.
 
-    `scores`: rows of `verifications`. `models`: those that saw all that was trained on, one or one for each place;
-    `fold_models`: of the folds. `trained`: the examples' ids; `rows`: what the models were trained on, at all places
-    together; `seconds`: of training and of scoring, by name.
+    `scores`: rows of `verifications`, of traces of `pools`. `models`: those that saw all that was trained on, one or
+    one for each place; `fold_models`: of the folds. `trained`: the examples' ids; `rows`: what the models were trained
+    on, at all places together; `seconds`: of training and of scoring, by name.
     """
 
     settings: VerifierSettings
@@ -44,6 +44,7 @@ class FittedVerifier:
     models: tuple[Document, ...]
     fold_models: tuple[tuple[Document, ...], ...]
     scores: pl.DataFrame
+    pools: tuple[str, ...]
     trained: pl.Series
     rows: int
     right: float
@@ -97,6 +98,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         models=tuple(of_place[-1] for of_place in fits),
         fold_models=tuple(tuple(of_place[:-1]) for of_place in fits),
         scores=_score_rows(traces, table, folds, places, settings, seconds["scoring"]),
+        pools=tuple(traces.keys["pool"].filter(pl.Series(scored)).unique().sort()),
         trained=traces.keys["example_id"].filter(pl.Series(trained)).unique().sort(),
         rows=rows,
         right=share,

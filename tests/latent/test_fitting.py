@@ -21,6 +21,8 @@ from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, open_log, validate_log, write_log
+from toolkit.log.describe.scored_traces import scored_traces
+from toolkit.log.describe.worth import worth_of
 from toolkit.stats import auc, auc_within
 
 TRAIN = "split='train'"
@@ -283,3 +285,20 @@ def test_a_rare_class_is_warned_of(path: Path, tmp_path: Path) -> None:
     few = traces.with_columns(correct=pl.col("n") % 25 == 0, answer=pl.col("trace_id"), opaque=pl.lit(True)).drop("n")
     where = copied(path, tmp_path / "log", traces=few, examples=examples)
     assert "rare_class" in {note.code for note in fit_verifier(str(where), TRAIN, QUICK).notes}
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "logistic", "mlp"])
+def test_shuffled_labels_give_a_half_within_the_interval_on_trained_questions_too(
+    path: Path, tmp_path: Path, kind: str
+) -> None:
+    log = open_log(path)
+    traces = collect(log.scan("traces"), log).sort("trace_id")
+    shuffled = traces["correct"].sample(fraction=1, shuffle=True, seed=11)
+    examples = collect(log.scan("examples"), log).with_columns(labels=pl.lit(None, pl.List(pl.String)))
+    told = traces.with_columns(shuffled, answer=pl.col("trace_id"), opaque=pl.lit(True))
+    log, fitted = added(copied(path, tmp_path / "log", traces=told, examples=examples), replace(QUICK, model=kind))
+    for ids in (fitted.trained, examples.filter(pl.col("split") == "test")["example_id"]):
+        [read] = scored_traces(log, ids)
+        [row] = [one for one in worth_of(read, None).signals if one.name == "latent"]
+        for found in (row.auc, row.within):
+            assert found.low <= 0.5 <= found.high

@@ -87,6 +87,7 @@ def fit_verifier(
     from replay.latent.verifier_settings import VerifierSettings
     from thinkback import console
     from toolkit.log import open_sealed
+    from toolkit.log.describe.worth_table import worth_of_log, worth_tables
 
     settings = VerifierSettings(
         name=name, model=model.value, inputs=options.names(inputs) or ("states",), states=states or "",
@@ -95,10 +96,15 @@ def fit_verifier(
         seed=seed,
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
-    add_verifier(log, fitted)
+    extended = add_verifier(log, fitted)
     for told in fitted.notes:
         console.say(told)
     _say(log, fitted)
+    first = fitted.verifiers[0]
+    for worth in worth_of_log(extended, fitted.trained, first, fitted.pools):
+        for table in worth_tables(worth):
+            console.say()
+            console.show(table)
 
 
 def _numbers(name: str, text: str | None) -> tuple[int, ...]:
