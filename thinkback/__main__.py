@@ -23,6 +23,9 @@ PATIENCE_S = 5.0
 IMPORTS_S, SOON_S = 1.5, 0.05
 """Seconds that an import may take to end once a signal came, and between two looks."""
 
+COLLECT_AFTER = 50_000
+"""New objects between two searches for cycles. Python's 700 find a command's modules again and again."""
+
 
 def main() -> NoReturn:
     """Run the command line and exit."""
@@ -37,6 +40,9 @@ def main() -> NoReturn:
         if (line := hidden()) is not None:
             print(f"error: {line}", file=sys.stderr)
             sys.exit(2)
+        import gc
+
+        gc.set_threshold(COLLECT_AFTER)
         from thinkback.app import main as run
 
         run()
