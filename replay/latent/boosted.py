@@ -21,7 +21,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.work_places import scratch_folder
 
 WHAT = "a verifier of kind `xgboost`"
-IN_MEMORY = 2**29
+IN_MEMORY = 2**28
 """Binned values, of a byte each, that are kept in memory; more are kept on disk."""
 ONE_THREAD = 2**25
 """Numbers below which a second thread costs more than it gains."""

@@ -168,7 +168,7 @@ def _fitted(
 
 def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: np.ndarray) -> None:
     """Fill `table` (N, places) with the scores of rows, each by the scorer that `who` (N,) names for its trace."""
-    for batch in rows.batches(who if len(scorers) > 1 else None):
+    for batch in rows.batches(who):
         by = who[batch.trace]
         ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
         for start, end in pairwise(ends):

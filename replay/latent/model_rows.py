@@ -45,7 +45,9 @@ class ModelRows:
         return self.states.count if self.states is not None else int(self.keep.sum())
 
     def batches(self, order: np.ndarray | None = None) -> Iterator[RowBatch]:
-        """All rows, in the same order each time; those of one batch by `order` (N,) of their traces, if given."""
+        """All rows, in the same order each time, in large batches; or with `order` (N,), a number for each trace, in
+        small ones, which are sorted by it.
+        """
         values = self.traces.values
         if self.states is None:
             trace = np.flatnonzero(self.keep)
@@ -55,7 +57,7 @@ class ModelRows:
             return
         memory = np.zeros((0, self.columns), np.float32)
         places = np.array(self.states.places, np.float32)
-        for trace, place, state in self.states.batches(self.columns - self.states.width):
+        for trace, place, state in self.states.batches(self.columns - self.states.width, gathered=order is None):
             if order is not None and (np.diff(order[trace]) < 0).any():
                 by = np.argsort(order[trace], kind="stable")
                 trace, place, state = trace[by], place[by], state[by]

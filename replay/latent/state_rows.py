@@ -59,8 +59,10 @@ class StateRows:
                 groups.append((file, number, np.where(wanted, trace, NOWHERE), where))
         return StateRows(self.width, self.places, tuple(groups))
 
-    def batches(self, extra: int = 0) -> Iterator[Batch]:
-        """All rows, some row groups at a time; `extra`: columns that each row will have besides its state."""
+    def batches(self, extra: int = 0, gathered: bool = True) -> Iterator[Batch]:
+        """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
+        columns that each row will have besides its state.
+        """
         most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
         waiting: list[Batch] = []
         held = 0
@@ -70,7 +72,7 @@ class StateRows:
             made = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
             for start in range(0, len(made.trace), most):
                 piece = Batch(*(one[start : start + most] for one in made))
-                if waiting and held + len(piece.trace) > most:
+                if waiting and (not gathered or held + len(piece.trace) > most):
                     yield _together(waiting)
                     waiting, held = [], 0
                 waiting.append(piece)
