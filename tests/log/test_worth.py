@@ -47,7 +47,7 @@ def made(
 
 
 def only(log: Log, **asked: Any) -> tuple[Worth, dict[str, SignalWorth]]:
-    [worth] = worth_of_log(log, **asked)
+    [(_, worth)] = worth_of_log(log, **asked)
     return worth, {row.name: row for row in worth.signals}
 
 
@@ -92,7 +92,7 @@ def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp
     assert rows[PRIOR].auc.estimate is None
     assert rows[PRIOR].remark == "no example has the split `train`"
     assert rows["last k tokens"].remark == "k: no example has the split `train`"
-    shown = worth_tables(worth)[0].terminal(200)
+    shown = worth_tables(worth, "all")[0].terminal(200)
     assert "no example has the split `train`" in shown
     all_trained, rows = only(made(tmp_path / "all", splits=("train",)))
     assert rows[PRIOR].remark == "all examples were fitted on"
@@ -124,9 +124,18 @@ def test_a_reference_may_be_named_and_all_tables_can_be_written(tmp_path: Path) 
     worth, rows = only(made(tmp_path / "log"), reference="good")
     assert rows["good"].auc_difference is None
     assert rows["bad"].auc_difference.high < 0
-    main, suffixes = worth_tables(worth)
+    main, suffixes = worth_tables(worth, "all")
     for table in (main, suffixes):
         assert table.markdown()
         assert table.latex()
         assert table.csv()
     assert "less those of `good`" in main.terminal(200)
+
+
+def test_what_is_beyond_the_most_traces_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.log.describe.scored_traces.MOST_TRACES", 100)
+    [(which, worth)] = worth_of_log(made(tmp_path / "log"))
+    assert (worth.questions, worth.left_out) == (25, 35)
+    told = worth_tables(worth, which)[0].terminal(200)
+    assert "of the split `test`" in told
+    assert "35 more questions are left out" in told

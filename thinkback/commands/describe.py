@@ -17,7 +17,7 @@ def describe(log: options.Log) -> None:
 
     opened = open_log(log)
     print(describe_log(opened).terminal(console.width(), console.colorful()), end="")
-    for worth in worth_of_log(opened):
-        for table in worth_tables(worth):
+    for which, worth in worth_of_log(opened):
+        for table in worth_tables(worth, which):
             console.say()
             console.show(table)

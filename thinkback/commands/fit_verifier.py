@@ -101,8 +101,8 @@ def fit_verifier(
         console.say(told)
     _say(log, fitted)
     first = fitted.verifiers[0]
-    for worth in worth_of_log(extended, fitted.trained, first, fitted.pools):
-        for table in worth_tables(worth):
+    for which, worth in worth_of_log(extended, fitted.trained, first, fitted.pools):
+        for table in worth_tables(worth, which):
             console.say()
             console.show(table)
 

@@ -31,7 +31,7 @@ class ScoredTraces:
     """N judged traces with an answer, by example and sample index. `example` (N,): its number; `unit` (N,): that of its
     cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
     `tokens` (N, K): log-probabilities, the last token first, 0 before a text begins, NaN where none are logged;
-    `scores`: of verifiers, `fold`: whether they are out of fold.
+    `scores`: of verifiers, `fold`: whether they are out of fold; `left_out`: questions beyond those that are compared.
     """
 
     dataset: str
@@ -45,6 +45,7 @@ class ScoredTraces:
     tokens: Floats
     fold: dict[str, Bools]
     scores: dict[str, Floats]
+    left_out: int
 
     def suffix(self, k: int) -> Floats:
         """Log-probability (N,) of the last k tokens, of a shorter text that of all."""
@@ -77,7 +78,8 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
     here &= pl.col("answer").is_not_null() & pl.col("correct").is_not_null()
     counted = log.scan("traces", ["example_id", "pool", "action", "answer", "correct"]).filter(here)
     sizes = collect(counted.group_by("example_id").len(), log).join(examples, on="example_id").sort("example_id")
-    sizes = sizes.filter(pl.col("len").cum_sum().over("dataset") <= MOST_TRACES)
+    beyond = sizes.filter(pl.col("len").cum_sum().over("dataset") > MOST_TRACES)
+    sizes = sizes.join(beyond, on="example_id", how="anti")
     within = pl.col("example_id").is_in(sizes["example_id"].implode())
     frame = collect(log.scan("traces", list(_COLUMNS)).filter(here & within), log).join(examples, on="example_id")
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold"])
@@ -86,10 +88,11 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
         right = part["correct"]
         if right.any() and not right.all():
             rows = part.sort("example_id", "sample_index", "trace_id")
-            yield _scored(str(dataset), pool, rows, told.join(rows.select("trace_id"), on="trace_id", how="semi"))
+            own = told.join(rows.select("trace_id"), on="trace_id", how="semi")
+            yield _scored(str(dataset), pool, rows, own, int((beyond["dataset"] == dataset).sum()))
 
 
-def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame) -> ScoredTraces:
+def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, left_out: int) -> ScoredTraces:
     clusters = frame.select(unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id")))["unit"]
     opaque = frame["opaque"].fill_null(False)
     found, folds = {}, {}
@@ -109,6 +112,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame) ->
         tokens=_tokens(frame["token_logprobs"]),
         fold=folds,
         scores=found,
+        left_out=left_out,
     )
 
 

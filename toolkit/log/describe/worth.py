@@ -60,6 +60,7 @@ class Worth:
     signals: tuple[SignalWorth, ...]
     suffixes: tuple[SignalWorth, ...]
     notes: tuple[Note, ...]
+    left_out: int
     simulated: bool = False
 
 
@@ -107,6 +108,7 @@ def worth_of(
         signals=tuple(rows),
         suffixes=tuple(suffixes),
         notes=tuple(_notes(rows)),
+        left_out=traces.left_out,
         simulated=simulated,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
+from toolkit.log.describe.scored_traces import MOST_TRACES, ScoredTraces, scored_traces
 from toolkit.log.describe.worth import SignalWorth, Worth, worth_of
 from toolkit.log.read.log import Log, collect
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from toolkit.stats.arrays import Interval, PairedInterval
 
 TRAIN, TEST = "train", "test"
+TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
 
 
 def worth_of_log(
     log: Log, train: pl.Series | None = None, reference: str | None = None, pools: Collection[str] | None = None
-) -> Iterator[Worth]:
-    """What each signal is worth, by data set and pool. `train`: ids of the examples that something was fitted on, by
-    default those of the split `train`. Measured are the test examples, where there are some, else all others; where
-    all were fitted on, these. With a `reference`, a verifier, only what it has scores of.
+) -> Iterator[tuple[str, Worth]]:
+    """What each signal is worth, by data set and pool, and in words which examples that is of.
+
+    `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
+    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, a
+    verifier, only what it has scores of.
     """
     if not log.has("examples") or not log.has("traces"):
         return
@@ -31,23 +34,24 @@ def worth_of_log(
     learnt = frame.filter(pl.col("split") == TRAIN)["example_id"] if train is None else train
     others = frame.filter(~pl.col("example_id").is_in(learnt.implode()))
     test = others.filter(pl.col("split") == TEST)
-    reported = (test if test.height else others)["example_id"]
+    reported, which = (test["example_id"], TEST_ROWS) if test.height else (others["example_id"], OTHER_ROWS)
     why = "no examples were fitted on" if train is not None else f"no example has the split `{TRAIN}`"
     if reported.is_empty():
         reported, learnt, why = frame["example_id"], learnt.clear(), "all examples were fitted on"
+        which = ALL_ROWS
     fitted = {(one.dataset, one.pool): one for one in scored_traces(log, learnt, pools)} if len(learnt) else {}
     for traces in scored_traces(log, reported, pools):
         own = fitted.get((traces.dataset, traces.pool))
         told = why if not len(learnt) else "no training rows in this pool"
         if _anything(traces) and reference in (None, *traces.scores):
-            yield worth_of(traces, own, reference, told, simulated=log.simulated)
+            yield which, worth_of(traces, own, reference, told, simulated=log.simulated)
 
 
 def _anything(traces: ScoredTraces) -> bool:
     return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
 
 
-def worth_tables(worth: Worth) -> list[Table]:
+def worth_tables(worth: Worth, which: str) -> list[Table]:
     """The signals, and where log-probabilities of tokens are logged the suffixes."""
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
@@ -70,7 +74,11 @@ def worth_tables(worth: Worth) -> list[Table]:
     )
     below = [
         f"{worth.questions:,} questions, {worth.traces:,} judged traces with an answer, {worth.right:.1%} of them "
-        "right; intervals of 95 %, by question or cluster",
+        f"right, of {which}; intervals of 95 %, by question or cluster",
+        *(
+            [f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"]
+            * bool(worth.left_out)
+        ),
         *([f"Δ AUC, Δ within: less those of `{to}`, on the traces that both score"] if to else []),
         "AUC within: mean over questions with right and wrong traces; Δ random: less a random pick of what is scored",
     ]
