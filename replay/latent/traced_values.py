@@ -83,11 +83,11 @@ def question_groups(log: Log) -> pl.DataFrame:
 def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
     """The columns of one input, and `fold`, in the order of `keys`."""
     source, mark, rest = name.partition(":")
-    ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier}
+    ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
     if not mark or source not in ways:
         raise ThinkbackError(
             f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
-            "`feature:NAME` and `verifier:NAME`"
+            "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
         )
     found = ways[source](log, rest)
     joined = keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
@@ -104,6 +104,11 @@ def _of_trace(log: Log, column: str) -> pl.DataFrame:
     frame, name = collect(log.scan("traces", ["trace_id", column]), log), f"trace:{column}"
     if not _is_list(there[column]):
         return frame.select("trace_id", pl.col(column).alias(name))
+    return _summed_up(frame, column, name)
+
+
+def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    """A list in numbers of its own: sum, mean, least and last values."""
     values = pl.col(column)
     last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
     summed = [getattr(values.list, how)().alias(f"{name} {how}") for how in ("sum", "mean", "min")]
@@ -125,6 +130,15 @@ def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
     require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
     own = frame.filter(pl.col("verifier") == verifier)
     return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"), "fold")
+
+
+def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
+    """The log-probabilities of tokens that a verifier keeps beside its scores."""
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "token_logprobs", "fold"]), log)
+    own = frame.filter(pl.col("token_logprobs").is_not_null())
+    require_known(verifier, own["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
+    own, name = own.filter(pl.col("verifier") == verifier), f"tokens:{verifier}"
+    return _summed_up(own, "token_logprobs", name).join(own.select("trace_id", "fold"), on="trace_id")
 
 
 def _one_fold(folds: Sequence[np.ndarray], inputs: Sequence[str], size: int) -> np.ndarray:

@@ -250,9 +250,18 @@ def test_other_inputs(path: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     found = fitted.scores.join(traces, on="trace_id")
     assert auc(found["score"], found["correct"]) > 0.8
+    kept = collect(open_log(where).scan("verifications"), log).join(
+        told.select("trace_id", own="token_logprobs"), on="trace_id"
+    )
+    kept = kept.with_columns(token_logprobs="own").drop("own")
+    other = copied(where, tmp_path / "kept", verifications=kept)
+    same = fit_verifier(str(other), TRAIN, replace(QUICK, inputs=("tokens:projection", *inputs[1:]))).scores
+    both = same.join(fitted.scores, on="trace_id")
+    assert (both["score"] - both["score_right"]).abs().max() < 1e-9
     for name, says in (
         ("trace:credit", "credit"), ("feature:entropi", "did you mean `entropy`"), ("entropy", "trace:COLUMN"),
         ("verifier:none", "no verifier `none`"),
+        ("tokens:projection", "no verifier `projection` keeps log-probabilities"),
     ):  # fmt: skip
         with pytest.raises(ThinkbackError, match=says):
             fit_verifier(str(where), TRAIN, replace(QUICK, inputs=(name,)))

@@ -139,3 +139,17 @@ def test_what_is_beyond_the_most_traces_is_said(tmp_path: Path, monkeypatch: pyt
     told = worth_tables(worth, which)[0].terminal(200)
     assert "of the split `test`" in told
     assert "35 more questions are left out" in told
+
+
+def test_a_verifier_that_keeps_more_tokens_tells_the_suffixes(tmp_path: Path) -> None:
+    log = made(tmp_path / "log")
+    tables = {table: log.scan(table).collect() for table in log.shards}
+    long = pl.concat_list(pl.lit(-1.0, pl.Float32), pl.lit(-2.0, pl.Float32), *[pl.col("score").cast(pl.Float32)] * 3)
+    told = pl.when(pl.col("verifier") == "good").then(long)
+    tables["verifications"] = tables["verifications"].with_columns(token_logprobs=told)
+    [(_, worth)] = worth_of_log(write_log(tmp_path / "longer", name="worth", tables=tables))
+    assert worth.teller == "good"
+    assert [row.name for row in worth.suffixes] == ["1", "2", "3", "4", "5"]
+    good = next(row for row in worth.signals if row.name == "good")
+    assert worth.suffixes[0].auc.estimate == pytest.approx(good.auc.estimate, abs=1e-6)
+    assert "by the verifier `good`" in worth_tables(worth, "all")[1].terminal(200)

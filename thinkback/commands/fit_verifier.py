@@ -48,7 +48,11 @@ def fit_verifier(
     model: Annotated[Model, typer.Option("--model", help="What is fitted.")] = Model.xgboost,
     inputs: Annotated[
         str | None,
-        option("--inputs", "What it reads: states (the default), trace:COLUMN, feature:NAME, verifier:NAME.", "NAME,…"),
+        option(
+            "--inputs",
+            "What it reads: states (the default), trace:COLUMN, feature:NAME, verifier:NAME, tokens:VERIFIER.",
+            "NAME,…",
+        ),
     ] = None,
     states: Annotated[str | None, option("--states", "Whose hidden states, of several models.", "MODEL")] = None,
     layers: Annotated[str | None, option("--layers", "Layers of the states; by default all logged.", "N,…")] = None,

@@ -30,7 +30,8 @@ _COLUMNS = (
 class ScoredTraces:
     """N judged traces with an answer, by example and sample index. `example` (N,): its number; `unit` (N,): that of its
     cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
-    `tokens` (N, K): log-probabilities, the last token first, 0 before a text begins, NaN where none are logged;
+    `tokens` (N, K): log-probabilities, the last token first, 0 before a text begins, NaN where none are logged, by the
+    writing model or the verifier `teller`;
     `scores`: of verifiers, `fold`: whether they are out of fold; `left_out`: questions beyond those that are compared.
     """
 
@@ -43,6 +44,7 @@ class ScoredTraces:
     votes: Floats
     whole: Floats
     tokens: Floats
+    teller: str
     fold: dict[str, Bools]
     scores: dict[str, Floats]
     left_out: int
@@ -82,7 +84,7 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
     sizes = sizes.join(beyond, on="example_id", how="anti")
     within = pl.col("example_id").is_in(sizes["example_id"].implode())
     frame = collect(log.scan("traces", list(_COLUMNS)).filter(here & within), log).join(examples, on="example_id")
-    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold"])
+    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold", "token_logprobs"])
     told = collect(scores.filter(within & pl.col("score").is_not_null()), log)
     for (dataset,), part in sorted(frame.partition_by("dataset", as_dict=True).items()):
         right = part["correct"]
@@ -95,11 +97,13 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
 def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, left_out: int) -> ScoredTraces:
     clusters = frame.select(unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id")))["unit"]
     opaque = frame["opaque"].fill_null(False)
-    found, folds = {}, {}
+    found, folds, lists, teller = {}, {}, frame["token_logprobs"], ""
     for (verifier,), rows in sorted(told.partition_by("verifier", as_dict=True).items()):
         joined = frame.select("trace_id").join(rows, on="trace_id", how="left", maintain_order="left")
         found[str(verifier)] = joined["score"].fill_null(float("nan")).to_numpy()
         folds[str(verifier)] = joined["fold"].is_not_null().to_numpy()
+        if _longest(joined["token_logprobs"]) > _longest(lists):
+            lists, teller = joined["token_logprobs"], str(verifier)
     return ScoredTraces(
         dataset=dataset,
         pool=pool,
@@ -109,7 +113,8 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, le
         answers=frame["answer"],
         votes=_votes(frame, opaque),
         whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
-        tokens=_tokens(frame["token_logprobs"]),
+        tokens=_tokens(lists),
+        teller=teller,
         fold=folds,
         scores=found,
         left_out=left_out,
@@ -125,10 +130,13 @@ def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
     return frame.select(share)["len"].to_numpy().astype(np.float64)
 
 
+def _longest(lists: pl.Series) -> int:
+    return int(lists.list.len().max() or 0)  # type: ignore[arg-type]
+
+
 def _tokens(lists: pl.Series) -> Floats:
     """(N, K), the last token first."""
-    longest = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
-    table = np.zeros((len(lists), longest), np.float64)
+    table = np.zeros((len(lists), _longest(lists)), np.float64)
     lengths = lists.list.len().fill_null(0).cast(pl.Int64).to_numpy()
     table[lists.is_null().to_numpy()] = np.nan
     flat = lists.list.reverse().drop_nulls().explode().drop_nulls().to_numpy()

@@ -49,7 +49,8 @@ class SignalWorth:
 
 @dataclass(frozen=True)
 class Worth:
-    """The signals of one pool and data set. `reference`: what differences are to; `suffixes`: of every k."""
+    """The signals of one pool and data set. `reference`: what differences are to; `suffixes`: of every k,
+    by the writing model or the verifier `teller`."""
 
     dataset: str
     pool: str
@@ -61,6 +62,7 @@ class Worth:
     suffixes: tuple[SignalWorth, ...]
     notes: tuple[Note, ...]
     left_out: int
+    teller: str
     simulated: bool = False
 
 
@@ -109,6 +111,7 @@ def worth_of(
         suffixes=tuple(suffixes),
         notes=tuple(_notes(rows)),
         left_out=traces.left_out,
+        teller=traces.teller,
         simulated=simulated,
     )
 

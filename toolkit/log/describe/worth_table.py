@@ -97,7 +97,8 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
     shown = (0, 2, 3, 6, 8)
     rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
-    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows)]
+    by = f"log-probabilities of tokens by the verifier `{worth.teller}`" if worth.teller else ""
+    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=(by,) if by else ())]
 
 
 def _cells(row: SignalWorth) -> tuple[object, ...]:
