@@ -26,6 +26,8 @@ IN_MEMORY = 2**28
 ONE_THREAD = 2**25
 """Numbers below which a second thread costs more than it gains."""
 BINS = 256
+SAMPLED = 2**14
+"""Rows, at the least, of whose values the bins are made where not all are kept in memory."""
 _EXTERNAL = 3
 """The first version of XGBoost that bins rows in external memory."""
 
@@ -44,8 +46,13 @@ def fit_boosted(
     threads = _cores() if rows.count * rows.columns > ONE_THREAD else 1
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as folder:
         passes = _passes(xgboost, rows, labels, str(Path(folder) / "bins") if external else None)
-        make = xgboost.ExtMemQuantileDMatrix if external else xgboost.QuantileDMatrix
-        data = make(passes, max_bin=BINS, nthread=threads)
+        if external:  # the bins of all rows would take gigabytes to find, those of a sample are as good
+            sample = _passes(xgboost, rows.sample(SAMPLED, settings.seed), labels, None)
+            bins = xgboost.QuantileDMatrix(sample, max_bin=BINS, nthread=1)
+            data = xgboost.ExtMemQuantileDMatrix(passes, max_bin=BINS, nthread=threads, ref=bins)
+            del bins, sample
+        else:
+            data = xgboost.QuantileDMatrix(passes, max_bin=BINS, nthread=threads)
         trace = np.concatenate([one.trace for one in _traces(rows)])
         made = []
         for part in parts:

@@ -44,6 +44,16 @@ class ModelRows:
         """How many rows there are."""
         return self.states.count if self.states is not None else int(self.keep.sum())
 
+    def sample(self, least: int, seed: int) -> ModelRows:
+        """All rows of some traces, drawn at random: about `least` rows, or all."""
+        if self.states is None or self.count <= least:
+            return self
+        known = np.flatnonzero(self.states.counts(len(self.keep)) > 0)
+        size = max(1, round(len(known) * least / self.count))
+        keep = np.zeros(len(self.keep), bool)
+        keep[np.random.default_rng(seed).permutation(known)[:size]] = True
+        return ModelRows(self.traces, self.states.only(keep), keep, self.told)
+
     def batches(self, order: np.ndarray | None = None) -> Iterator[RowBatch]:
         """All rows, in the same order each time, in large batches; or with `order` (N,), a number for each trace, in
         small ones, which are sorted by it.

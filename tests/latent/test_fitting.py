@@ -214,6 +214,15 @@ def test_external_memory_and_small_batches_give_the_same_scores(path: Path, monk
     assert joined["fold"].eq_missing(joined["fold_after"]).all()
 
 
+def test_bins_of_a_sample_of_rows_give_nearly_the_same_scores(coarse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fit_verifier(str(coarse), TRAIN, QUICK).scores
+    monkeypatch.setattr(boosted, "IN_MEMORY", 0)
+    monkeypatch.setattr(boosted, "SAMPLED", 300)
+    after = fit_verifier(str(coarse), TRAIN, QUICK).scores  # nine values, all of which are in the sample
+    joined = before.join(after, on="trace_id", suffix="_after")
+    assert (joined["score"] - joined["score_after"]).abs().max() < 1e-6
+
+
 def test_the_model_is_plain_xgboost_json_and_the_manifest_says_what_it_saw(path: Path, tmp_path: Path) -> None:
     import hashlib
 
