@@ -70,8 +70,9 @@ def simulate(
 
     Without a data set its pools are `n<traces>` and the greedy `probe`, its verifiers `strong` and `weak`; with
     --recovery they are `short`, `long`, `votes`, `probe` and revisions of `short`: for scale and demonstrations.
-    `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`. All are
-    marked as simulated wherever they are shown.
+    `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`;
+    `quantemp` also has the 500 claims of its validation run, with the pool `n50`. All are marked as simulated wherever
+    they are shown.
 
     With --states, traces have hidden states that are noise, plus a signal of whether the trace is right, plus one of
     the question's difficulty; how well a verifier can do on them at best is known, and printed.
