@@ -44,8 +44,10 @@ if TYPE_CHECKING:
         tune,
     )  # fmt: skip
     from replay.analyses.budgets import budgets
+    from replay.analyses.frontier import frontier
     from replay.analyses.recommend import recommend
     from replay.analyses.report import LogReport, report
+    from replay.analyses.strategies import strategies
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.policies.gate_file import load_gate
@@ -60,11 +62,12 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin", "Metric",
-    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
+    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin",
+    "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
     "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
-    "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
-    "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "curves", "describe_log", "explain", "fit_gate", "frontier", "load", "load_gate", "load_policies", "open_log",
+    "query_log", "recommend", "report", "run", "strategies", "suite", "surrogate_weights", "transfer_report",
+    "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -78,11 +81,13 @@ HOMES = {
     "curves": "replay.runs.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
+    "frontier": "replay.analyses.frontier",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
+    "strategies": "replay.analyses.strategies",
     "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",

@@ -21,7 +21,6 @@ from replay.analyses.strategies import (
     CORRECTED,
     CORRECTED_WHEN,
     MAJORITY,
-    ONE,
     PROBE,
     Strategies,
     Strategy,
@@ -45,11 +44,16 @@ Told = tuple[float | None, float | None, float | None, float | None]
 EMPTY: Told = (None, None, None, None)
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "strategy": pl.String, "verifier": pl.String, "n": pl.Int64, "below": pl.List(pl.Float64),
-    "votes": pl.List(pl.Int64), "on_front": pl.Boolean, "chosen_samples": pl.Float64, "chosen_accuracy": pl.Float64,
-    "samples": pl.Float64, "accuracy": pl.Float64, "low": pl.Float64, "high": pl.Float64, "plain": pl.Float64,
-    "difference": pl.Float64, "difference_low": pl.Float64, "difference_high": pl.Float64, "p_value": pl.Float64,
-    "coin": pl.Float64, "coin_difference": pl.Float64, "coin_low": pl.Float64, "coin_high": pl.Float64,
-    "coin_p_value": pl.Float64, "examples": pl.Int64,
+    "votes": pl.List(pl.Int64), "sees_gold": pl.Boolean, "on_front": pl.Boolean,
+    **dict.fromkeys(
+        (
+            "chosen_samples", "chosen_accuracy", "samples", "accuracy", "low", "high", "plain", "difference",
+            "difference_low", "difference_high", "p_value", "coin", "coin_difference", "coin_low", "coin_high",
+            "coin_p_value",
+        ),
+        pl.Float64,
+    ),
+    "examples": pl.Int64,
 }  # fmt: skip
 
 
@@ -58,8 +62,8 @@ class Frontier:
     """What `frontier` finds; `front` has a row for each point.
 
     strategy, verifier, n (samples of a strategy that always draws them), below and votes (of one with a probe: the
-    scores below which so many samples follow it); on_front (whether no strategy beat it on the examples it was chosen
-    on; the oracle takes no part); chosen_samples, chosen_accuracy (on those); samples, accuracy, low, high (on the
+    scores below which so many samples follow it); sees_gold (a diagnostic); on_front (whether no other strategy beat it
+    on the examples it was chosen on); chosen_samples, chosen_accuracy (on those); samples, accuracy, low, high (on the
     others); plain (majority voting at the same mean samples) and the difference to it, with interval and p-value; coin
     (the same probe followed by the same numbers of samples, on examples that a coin chooses) and the difference to it:
     what the score adds; examples reported.
@@ -170,9 +174,8 @@ def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Fronti
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[Point]]:
     """Every setting of every strategy, with what it costs and is worth on some examples."""
     for strategy, found in on.plain.items():
-        numbers = on.n if strategy.name != ONE else on.n[:1]
-        means = found.mean(axis=0)
-        yield [Point(strategy, float(k), float(mean), n=int(k)) for k, mean in zip(numbers, means, strict=False)]
+        means = zip(on.n.tolist(), found.mean(axis=0).tolist(), strict=True)
+        yield [Point(strategy, float(n), mean, n=n) for n, mean in means]
     if on.probe is not None:
         yield [Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
     if on.corrected is not None:
@@ -245,9 +248,9 @@ def _report(
             by_coin = point.rungs.by_coin(_conditional(point.strategy, on, scores))
             at_random, coin = float(by_coin.mean()), _difference(right, by_coin, on.unit, settings)
         rungs, row = point.rungs, limits[names[number]]
+        below, votes = (None, None) if rungs is None else (list(rungs.below), list(rungs.votes))
         yield (
-            point.strategy.name, point.strategy.verifier, point.n,
-            None if rungs is None else list(rungs.below), None if rungs is None else list(rungs.votes),
+            point.strategy.name, point.strategy.verifier, point.n, below, votes, point.strategy.sees_gold,
             bool(best[number]), point.samples, point.accuracy, float(paid.mean()), row["estimate"], row["low"],
             row["high"], float(plain.mean()), *against, at_random, *coin, row["n"],
         )  # fmt: skip

@@ -26,7 +26,7 @@ from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.progress import progress
 from toolkit.stats import unit_numbers
 
-ONE, MAJORITY, WEIGHTED, BEST, ORACLE = "one sample", "majority", "weighted majority", "best of n", "oracle"
+MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
 BLOCK_EXAMPLES = 2048
@@ -191,9 +191,8 @@ class _Reader:
         size, code = np.maximum(pool.size, self.n[-1]), self._wide(pool.code, -1)
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
         found: dict[object, np.ndarray] = {
-            Strategy(ONE): values.one_sample(right, size, self.n),
-            Strategy(ORACLE): values.passes(right, size, self.n),
             Strategy(MAJORITY): values.majority(code, right, size, block.hashes, self.n, orders=orders, seed=seed),
+            Strategy(ORACLE): values.passes(right, size, self.n),
         }
         for name in self.verifiers:
             score = self._wide(pool.scores[name].score, np.nan)

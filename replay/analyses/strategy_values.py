@@ -1,6 +1,6 @@
 """What each strategy is worth at every number of samples, example by example: arrays in, (E, N) out.
 
-Drawing n of an example's traces without replacement: one sample, pass@n and best-of-n are closed forms over all subsets
+Drawing n of an example's traces without replacement: pass@n and best-of-n are closed forms over all subsets
 (pass@k: Chen et al. 2021, equation 1); votes are means over seeded permutations, those of a policy's `orders`.
 """
 
@@ -20,11 +20,6 @@ ORDERS_AT_ONCE = 8
 def doubling(most: int) -> tuple[int, ...]:
     """1, 2, 4 … up to `most`."""
     return tuple(2**i for i in range(most.bit_length()))
-
-
-def one_sample(right: np.ndarray, size: np.ndarray, n: Sequence[int]) -> np.ndarray:
-    """Mean correctness (E, N) of one trace of `size` (E,), whatever n; `right` (E, T) is 0 where there is none."""
-    return np.repeat((right.sum(axis=1) / size)[:, None], len(n), axis=1)
 
 
 def passes(right: np.ndarray, size: np.ndarray, n: Sequence[int]) -> np.ndarray:
