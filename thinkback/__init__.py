@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Budget,
         Calibration,
         Conformal,
+        Graded,
         Margin,
         Metric,
         Never,
@@ -62,12 +63,12 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin",
-    "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
-    "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
-    "curves", "describe_log", "explain", "fit_gate", "frontier", "load", "load_gate", "load_policies", "open_log",
-    "query_log", "recommend", "report", "run", "strategies", "suite", "surrogate_weights", "transfer_report",
-    "tune", "validate_log", "write_log",
+    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Graded", "Log", "LogReport",
+    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "Sample", "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets",
+    "check_policies", "curves", "describe_log", "explain", "fit_gate", "frontier", "load", "load_gate",
+    "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies", "suite",
+    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {

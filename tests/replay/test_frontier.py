@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
-from replay import Act, Sample, Threshold, When
+from replay import Act, Graded, Sample, Threshold, When
 from replay.analyses.ensembles import ensemble
 from replay.analyses.frontier import Frontier, frontier, halved
 from replay.analyses.strategies import CONDITIONAL, Strategies, Strategy, strategies
@@ -88,6 +88,39 @@ def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategie
         right, paid = of.outcomes(threshold, 2)
         assert accuracy == pytest.approx(right.mean())
         assert rate == pytest.approx((paid > 1).mean())
+
+
+def test_votes_by_score_are_a_graded_policy(made: Log, found: Strategies) -> None:
+    first = Sample(name="probe", pool="probe", max_traces=1, select="first")
+    vote = Sample(name="vote", pool="votes", max_traces=4, orders=ORDERS, seed=3, select="majority")
+    graded = Graded(name="graded", base=first, then=vote, verifier="v", thresholds=(0.2, 0.5, 0.9), votes=(4, 2, 1))
+    result = replay.run(made, [graded, first], resamples=20)
+    value = {m: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if p == "graded"}
+    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional("v"))
+    assert value["accuracy"] == pytest.approx(right.mean())
+    assert value["traces"] == pytest.approx(paid.mean())
+    assert value["verifications"] == pytest.approx((~np.isnan(found.conditional("v").score)).mean())
+    assert value["intervention_rate"] == pytest.approx((paid > 1).mean())
+    assert found.probe is not None
+    assert value["fix_rate"] - value["flip_rate"] == pytest.approx((right - found.probe).mean())
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"votes": (4,)}, "`votes` has 1 numbers and `thresholds` 2"),
+        ({"thresholds": (0.5, 0.2)}, "they ascend"),
+        ({"votes": (4, 4)}, "they fall"),
+        ({"votes": (3, 1)}, "`then` takes `max_traces = 3`"),
+        ({"then": Act(name="act", action="self_correct", base="probe")}, "`then` takes `max_traces = 4`"),
+    ],
+)
+def test_a_graded_policy_is_monotone(keys: dict[str, object], told: str) -> None:
+    first = Sample(name="probe", pool="probe", max_traces=1, select="first")
+    vote = Sample(name="vote", pool="votes", max_traces=4, select="majority")
+    right = {"base": first, "then": vote, "verifier": "v", "thresholds": (0.2, 0.5), "votes": (4, 1)}
+    with pytest.raises(ThinkbackError, match=told):
+        Graded(name="graded", **right | keys)  # type: ignore[arg-type]
 
 
 def test_conditional_self_correction_is_its_policy(tmp_path: Path) -> None:
