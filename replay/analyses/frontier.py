@@ -22,6 +22,7 @@ from replay.analyses.strategies import (
     CORRECTED_WHEN,
     MAJORITY,
     PROBE,
+    Source,
     Strategies,
     Strategy,
     strategies,
@@ -68,12 +69,14 @@ class Frontier:
     (the same probe followed by the same numbers of samples, on examples that a coin chooses) and the difference to it:
     what the score adds; examples reported.
 
-    `chosen`, `reported`: examples of either half. `pool`: sampled from; `left_out`: reasons by what was left out.
+    `chosen`, `reported`: examples of either half. `source`: what was read of the log.
+    `left_out`: reasons by what was left out.
     """
 
     front: pl.DataFrame
     chosen: int
     reported: int
+    source: Source
     left_out: Mapping[str, str]
 
 
@@ -168,7 +171,9 @@ def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Fronti
     points = [point for family in _families(first, early) for point in family]
     best = _best(points)
     rows = _report(points, best, second, late, settings)
-    return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), len(first.unit), len(second.unit), left_out)
+    return Frontier(
+        pl.DataFrame(rows, schema=SCHEMA, orient="row"), len(first.unit), len(second.unit), made.source, left_out
+    )
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[Point]]:

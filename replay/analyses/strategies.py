@@ -6,7 +6,7 @@ log lacks leaves strategies out, by name and with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from toolkit.stats import unit_numbers
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
+SCORE = "score of the probe"
 BLOCK_EXAMPLES = 2048
 MOST_MISSING = 0.1
 """A verifier that scored fewer than nine tenths of the examples is left out."""
@@ -51,6 +52,19 @@ class Strategy:
         return f"{self.name}, {self.verifier}" if self.verifier is not None else self.name
 
 
+@dataclass(frozen=True)
+class Source:
+    """What strategies were read from: the pool that is sampled, the probe's pool, the action that revises it, and the
+    orders over which votes are means.
+    """
+
+    pool: str
+    probe: str | None
+    action: str | None
+    orders: int
+    seed: int
+
+
 @dataclass(frozen=True, eq=False)
 class Strategies:
     """What strategies are worth on the E examples that all of them serve, at the N numbers of samples `n`.
@@ -60,6 +74,7 @@ class Strategies:
     its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left out.
     """
 
+    source: Source
     examples: pl.DataFrame
     unit: np.ndarray
     n: np.ndarray
@@ -164,42 +179,47 @@ def strategies(
     wanted |= together(scores_on([one], name) for one in wanted.pools for name in named)
     if revised is not None:
         wanted |= revised
-    reader = _Reader(pool, probe, tuple(named), next(iter(revised.slices.values())) if revised else None, numbers)
+    summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
+    revision = next(iter(revised.slices.values())) if revised is not None else None
+    reader = _Reader(pool, probe, tuple(named), revision, summed, numbers)
     parts = []
     with progress("strategies", len(frame), "examples") as advance:
         for start in range(0, len(frame), BLOCK_EXAMPLES):
             block = read_block(log, frame[start : start + BLOCK_EXAMPLES], BlockRequest(wanted))
             parts.append(reader.read(block, orders, seed))
             advance(len(block.examples))
-    return _joined(parts, frame, reader, asked is not None)
+    action = next((act for act, _, _ in revised.actions), None) if revised is not None else None
+    return _joined(Source(pool, probe, action, orders, seed), parts, frame, reader, asked is not None)
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of every block."""
+    """What is read of every block; `summed`: verifiers without negative scores, which would weigh against answers."""
 
     pool: str
     probe: str | None
     verifiers: tuple[str, ...]
     revision: str | None
+    summed: frozenset[str]
     n: tuple[int, ...]
 
-    def read(self, block: LogBlock, orders: int, seed: int) -> dict[object, np.ndarray]:
+    def read(self, block: LogBlock, orders: int, seed: int) -> dict[Strategy, np.ndarray]:
         """Columns (E, …) by what they are of; NaN where something lacks."""
         pool = block.pools[self.pool]
         whole = (pool.size >= self.n[-1]) & ~pool.incomparable & ~(pool.there & np.isnan(pool.judged)).any(axis=1)
         size, code = np.maximum(pool.size, self.n[-1]), self._wide(pool.code, -1)
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
-        found: dict[object, np.ndarray] = {
+        found: dict[Strategy, np.ndarray] = {
             Strategy(MAJORITY): values.majority(code, right, size, block.hashes, self.n, orders=orders, seed=seed),
             Strategy(ORACLE): values.passes(right, size, self.n),
         }
         for name in self.verifiers:
-            score = self._wide(pool.scores[name].score, np.nan)
+            own = pool.scores[name]
+            score = self._wide(np.where(own.candidates > 0, np.nan, own.score), np.nan)
             found[Strategy(BEST, name)] = values.best_of(code, score, right, size, self.n)
             found[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
             on = whole & ~((code >= 0) & np.isnan(score)).any(axis=1)
-            if on.any() and not (score[on] < 0).any():
+            if on.any() and name in self.summed:
                 part = (code[on], score[on], right[on], size[on], block.hashes[on])
                 by_sum[on] = values.weighted(*part, self.n, orders=orders, seed=seed)
         for column in found.values():
@@ -212,66 +232,78 @@ class _Reader:
         """Values (E, T) with room for every sample that is asked for."""
         return np.pad(values, ((0, 0), (0, max(0, self.n[-1] - values.shape[1]))), constant_values=fill)
 
-    def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[object, np.ndarray]:
+    def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
         """Correctness of the probe and of its revisions, and its scores: infinite where it has no answer."""
         there = probe.size > 0
         answered = there & (probe.code[:, 0] >= 0)
-        found: dict[object, np.ndarray] = {"probe": np.where(there, probe.judgement[:, 0], np.nan)}
+        found: dict[Strategy, np.ndarray] = {Strategy(PROBE): np.where(there, probe.judgement[:, 0], np.nan)}
         for name in self.verifiers:
             score = probe.scores[name].score[:, 0]
-            found["score", name] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
+            found[Strategy(SCORE, name)] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
         if self.revision is not None:
             made = block.pools[self.revision]
             count = np.maximum(made.there.sum(axis=1), 1)
             mean = np.where(made.there, made.judgement, 0.0).sum(axis=1) / count
-            found["corrected"] = np.where(made.there.any(axis=1), mean, np.nan)
+            found[Strategy(CORRECTED)] = np.where(made.there.any(axis=1), mean, np.nan)
         return found
 
 
 def _joined(
-    parts: Sequence[Mapping[object, np.ndarray]], frame: pl.DataFrame, reader: _Reader, named: bool
+    source: Source, parts: Sequence[Mapping[Strategy, np.ndarray]], frame: pl.DataFrame, reader: _Reader, named: bool
 ) -> Strategies:
     """The blocks together, on the examples that everything kept has a value on."""
-    columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    known = {key: ~np.isnan(found).reshape(len(found), -1).any(axis=1) for key, found in columns.items()}
-    served = known[Strategy(MAJORITY)] & known.get("probe", True)
+    columns = {one: np.concatenate([part[one] for part in parts]) for one in parts[0]}
+    known = {one: ~np.isnan(found).reshape(len(found), -1).any(axis=1) for one, found in columns.items()}
+    served = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
     if not served.any():
         raise ThinkbackError(
             f"no judged example has {counted(reader.n[-1], 'comparable trace')} in pool `{reader.pool}`"
             + (f" and a probe in `{reader.probe}`" if reader.probe else "")
         )
-    left_out: dict[str, str] = {}
-    if reader.probe is None:
-        left_out["conditional strategies"] = "the log has no pool of single attempts for a probe"
-    elif reader.revision is None:
-        left_out[CORRECTED] = f"the log has no revision of the first trace of `{reader.probe}`"
-    kept, need = {}, served.copy()
-    for key, found in columns.items():
-        lacking = float(1 - known[key][served].mean())
-        if lacking <= MOST_MISSING:
-            kept[key], need = found, need & known[key]
-        elif named and isinstance(key, tuple):
-            raise ThinkbackError(f"verifier `{key[1]}` scored {1 - lacking:.0%} of the traces of pool `{reader.probe}`")
-        elif isinstance(key, Strategy) and key.name == WEIGHTED and known[Strategy(BEST, key.verifier)][served].any():
-            left_out[str(key)] = "some scores are negative, and would weigh against the answers that they support"
-        elif isinstance(key, Strategy):
-            left_out[str(key)] = f"known of {1 - lacking:.0%} of the examples"
+    share = {one: float(on[served].mean()) for one, on in known.items()}
+    kept = [one for one in columns if share[one] >= 1 - MOST_MISSING]
+    need = served & np.all([known[one] for one in kept], axis=0)
     if not need.any():
         raise ThinkbackError("no example has a score of every verifier; name fewer of them")
     examples = frame.filter(pl.Series(need))
+    left_out = dict(_left_out(reader, share, named))
     if not need.all():
         left_out["examples"] = f"{int((~need).sum()):,} of {len(need):,} lack a trace, a judgement or a score"
-    scores = {key[1]: kept[key][need] for key in kept if isinstance(key, tuple)}
+    found = {one: columns[one][need] for one in kept}
+    scores = {one.verifier: found.pop(one) for one in kept if one.name == SCORE}
     return Strategies(
+        source,
         examples,
         unit_numbers(resampling_units(examples)),
         np.array(reader.n),
-        {key: found[need] for key, found in kept.items() if isinstance(key, Strategy)},
-        kept["probe"][need] if "probe" in kept else None,
-        {name: np.where(np.isinf(found), np.nan, found) for name, found in scores.items()},
-        kept["corrected"][need] if "corrected" in kept else None,
-        left_out,
+        probe=found.pop(Strategy(PROBE), None),
+        scores={str(name): np.where(np.isinf(score), np.nan, score) for name, score in scores.items()},
+        corrected=found.pop(Strategy(CORRECTED), None),
+        plain=found,
+        left_out=left_out,
     )
+
+
+def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
+    """What is left out and why, by the `share` of the examples that each thing is known of.
+
+    Raises ThinkbackError where the probe lacks the score of a verifier that was `named`.
+    """
+    if reader.probe is None:
+        yield "conditional strategies", "the log has no pool of single attempts for a probe"
+    elif reader.revision is None:
+        yield CORRECTED, f"the log has no revision of the first trace of `{reader.probe}`"
+    for name in reader.verifiers:
+        pools = {reader.pool: share[Strategy(BEST, name)]}
+        if reader.probe is not None:
+            pools[reader.probe] = share[Strategy(SCORE, name)]
+        lacking = {pool: found for pool, found in pools.items() if found < 1 - MOST_MISSING}
+        if named and reader.probe in lacking:
+            raise ThinkbackError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
+        for pool, found in lacking.items():
+            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {found:.0%} of the examples"
+        if reader.pool not in lacking and name not in reader.summed:
+            yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
 
 
 def _largest(contents: Contents) -> str:

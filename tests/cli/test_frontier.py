@@ -17,7 +17,7 @@ def test_a_front_is_printed_and_written(thinkback: Run, log: Path, tmp_path: Pat
     assert "60 examples" in done.stdout
     ends = ("csv", "parquet")
     files = {f"front.{end}" for end in ends} | {f"frontier.{end}" for end in ("pdf", "png", "svg")}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == files | {"table.md", "table.tex"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == files | {"policies.toml", "table.md", "table.tex"}
     front = pl.read_parquet(tmp_path / "out" / "front.parquet")
     assert {"majority", "oracle", "probe", "best of n", "conditional majority"} <= set(front["strategy"])
     assert front["simulated"].all()

@@ -12,6 +12,7 @@ import replay
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Graded, Sample, Threshold, When
 from replay.analyses.ensembles import ensemble
+from replay.analyses.front_policies import front_policies
 from replay.analyses.frontier import Frontier, frontier, halved
 from replay.analyses.strategies import CONDITIONAL, Strategies, Strategy, strategies
 from replay.analyses.strategy_grids import VotesByScore
@@ -163,6 +164,20 @@ def test_a_front_is_chosen_on_one_half_and_reported_on_the_other(made: Log, draw
             assert [row[name] for name in names] == pytest.approx([right.mean(), paid.mean()])
         assert row["difference"] == pytest.approx(row["accuracy"] - row["plain"])
         assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+
+
+def test_a_front_is_written_as_policies(made: Log, drawn: Frontier) -> None:
+    whole = strategies(made, orders=10, seed=1)
+    reported = whole.examples.filter(~pl.Series(halved(whole.examples, 1)))["example_id"]
+    where = f"example_id in ({', '.join(repr(name) for name in reported)})"
+    summary = replay.run(made, front_policies(drawn), where=where, resamples=20).summary
+    value = {(p, m): e for p, m, e in summary.select("policy", "metric", "estimate").iter_rows()}
+    for row in drawn.front.filter(pl.col("verifier").ne_missing("ensemble") & ~pl.col("sees_gold")).to_dicts():
+        numbers = row["n"] or ", ".join(f"{n} below {s!r}" for s, n in zip(row["below"], row["votes"], strict=True))
+        name = ", ".join(part for part in (row["strategy"], row["verifier"], str(numbers)) if part)
+        by_draws = 0.1 if row["strategy"] == "best of n" else 1e-9  # a closed form here, ten orders there
+        assert value[name, "accuracy"] == pytest.approx(row["accuracy"], abs=by_draws), name
+        assert value[name, "traces"] == pytest.approx(row["samples"])
 
 
 def test_no_strategy_beats_the_front_where_it_was_chosen(drawn: Frontier) -> None:

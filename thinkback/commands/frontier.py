@@ -71,7 +71,7 @@ def frontier(
     table = table.only(asked) if (asked := options.names(columns)) else table
     if out is not None:
         look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
-        files = _write(found.front, table, look, out, force)
+        files = _write(found, table, look, out, force)
     if tex is not None:
         write_latex(tex, options.on_paper({"frontier": table}, label, caption), size, force)
     console.show(table)
@@ -80,14 +80,16 @@ def frontier(
         console.say(f"{out}/: {', '.join(files)}")
 
 
-def _write(front: pl.DataFrame, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
-    """Write the frame, the table and the figure to the folder; the names of the files."""
+def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
+    """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
     import polars as pl
 
+    from replay.analyses.front_policies import front_policies
     from toolkit.files import replacing
     from toolkit.show import save_formats, table_of, write_latex
     from toolkit.show.curves import curves_figure
 
+    front = found.front
     marked = front.with_columns(simulated=True) if look["simulated"] else front
     flat = marked.with_columns(pl.col("below", "votes").cast(pl.List(pl.String)).list.join(";"))
     samples = [2**power for power in range(int(front.select(pl.col("samples").max()).item()).bit_length())]
@@ -97,6 +99,7 @@ def _write(front: pl.DataFrame, table: Table, look: dict[str, Any], out: Path, f
     with replacing(out, force) as folder:
         marked.write_parquet(folder / "front.parquet")
         (folder / "front.csv").write_text(table_of(flat).csv(), encoding="utf-8")
+        (folder / "policies.toml").write_text(front_policies(found), encoding="utf-8")
         (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
         write_latex(folder / "table.tex", {"frontier": table}, look["width"])
         save_formats(figure, folder, "frontier")
