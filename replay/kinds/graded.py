@@ -18,6 +18,9 @@ from replay.policies.base import Evaluator, Policy, Stage
 from replay.policies.gates import Threshold
 from toolkit.settings import setting
 
+CAP = "max_traces"
+"""The key of `then` that each number of votes takes the place of."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Graded(Policy):
@@ -47,21 +50,22 @@ class Graded(Policy):
             raise self.refuse(f"`thresholds` are {list(self.thresholds)}; they ascend")
         if any(first <= second for first, second in zip(self.votes, self.votes[1:], strict=False)):
             raise self.refuse(f"`votes` are {list(self.votes)}; they fall as the thresholds ascend")
-        if self.then.cap != self.votes[0]:
-            raise self.refuse(f"`then` takes `max_traces = {self.votes[0]}`, the first of `votes`")
+        if getattr(self.then, CAP, None) != self.votes[0]:
+            raise self.refuse(f"`then` takes `{CAP} = {self.votes[0]}`, the first of `votes`")
         _ = self.gated
 
     @cached_property
     def gated(self) -> tuple[When, ...]:
         """A gate for each of the thresholds, the lowest first."""
+        caps: list[dict[str, Any]] = [{CAP: votes} for votes in self.votes]
         return tuple(
             When(
                 name=self.name,
                 base=self.base,
                 gate=Threshold(verifier=self.verifier, below=threshold),
-                then=self.then.capped(votes),
+                then=replace(self.then, **cap),
             )
-            for threshold, votes in zip(self.thresholds, self.votes, strict=True)
+            for threshold, cap in zip(self.thresholds, caps, strict=True)
         )
 
     @property

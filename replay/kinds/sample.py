@@ -105,15 +105,6 @@ class Sample(Policy):
         self._check_learned()
         self._check_combination()
 
-    @property
-    def cap(self) -> int:
-        """Its own key."""
-        return self.max_traces
-
-    def capped(self, traces: int) -> Sample:
-        """With another cap."""
-        return replace(self, max_traces=traces)
-
     @cached_property
     def ordering(self) -> Order:
         """The order with its parameters, which are keys of the policy."""

@@ -164,15 +164,6 @@ class Policy(ABC):
         return None
 
     @property
-    def cap(self) -> int | None:
-        """The most traces that it may generate, where a key of its own says so."""
-        return None
-
-    def capped(self, traces: int) -> Policy:
-        """The policy with another cap. Raises where it has none."""
-        raise self.refuse(f"kind `{self.kind}` has no `max_traces` to change")
-
-    @property
     def revises(self) -> tuple[str, str | None] | None:
         """The action, and the pool of the revisions, that it answers with, where that is all it does."""
         return None
