@@ -247,7 +247,7 @@ def _report(
         plain = plain_at(on.plain[Strategy(MAJORITY)], on.n, float(paid.mean()))
         against, coin = EMPTY, EMPTY
         at_random: float | None = None
-        if point.rungs is not None:
+        if point.strategy != Strategy(MAJORITY):
             against = _difference(right, plain, on.unit, settings)
         if point.rungs is not None and point.strategy.verifier is not None:
             by_coin = point.rungs.by_coin(_conditional(point.strategy, on, scores))

@@ -130,20 +130,21 @@ def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
         columns=(
             TableColumn("strategy"),
             TableColumn("verifier", drop=2),
-            TableColumn("samples of a question", key="setting", drop=3),
-            TableColumn("mean samples", Number(2), "samples"),
+            TableColumn("samples", key="setting", drop=3),
+            TableColumn("mean", Number(2), "samples"),
             TableColumn("chosen at %", Number(1, 100), "chosen_accuracy", drop=4),
             TableColumn("accuracy %", percent, "accuracy"),
-            TableColumn("minus\u00a0majority at as many samples", points, "difference", drop=1),
-            TableColumn("minus\u00a0a coin's choice", points, "coin_difference", drop=5),
+            TableColumn("−\u00a0majority", points, "difference", drop=1),
+            TableColumn("−\u00a0coin", points, "coin_difference", drop=5),
         ),
         rows=rows,
         above=(SIMULATED,) if simulated else (),
         below=(
             f"Settings chosen on {found.chosen:,} examples (`chosen at %`); all else is of {found.reported:,} others, "
             f"with {100 * level:g} % intervals of each number by itself.",
-            "Shown: majority voting, and what nothing beat where it was chosen. A coin's choice: the same probe and "
-            "the same numbers of samples, for questions drawn at random.",
+            "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
+            "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
+            "samples for questions drawn at random, which is what the score adds.",
             *(f"left out: {what}: {why}" for what, why in found.left_out.items()),
         ),
     )
@@ -153,7 +154,7 @@ def setting(row: dict[str, Any]) -> str:
     """How many samples a question gets, in words."""
     if row["below"] is None:
         return str(row["n"] or 2)
-    parts = [f"{n} below {below:.3g}" for n, below in zip(row["votes"], row["below"], strict=True)]
+    parts = [f"{n} below {below:.3g}".replace("-", "−") for n, below in zip(row["votes"], row["below"], strict=True)]
     return "1" if not parts else f"1, and {', '.join(parts)}"
 
 
