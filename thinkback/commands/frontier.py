@@ -94,7 +94,11 @@ def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force
     flat = marked.with_columns(pl.col("below", "votes").cast(pl.List(pl.String)).list.join(";"))
     samples = [2**power for power in range(int(front.select(pl.col("samples").max()).item()).bit_length())]
     figure = curves_figure(
-        _panels(front), x="mean samples", ticks=samples, note="chosen on other examples than those shown", **look
+        _panels(front),
+        x="mean samples",
+        ticks=samples,
+        note="settings chosen on other examples than those shown; intervals and paired differences: see the table",
+        **look,
     )
     with replacing(out, force) as folder:
         marked.write_parquet(folder / "front.parquet")
