@@ -53,7 +53,7 @@ class Conditional:
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class StrategyGrid:
     """Exact means at T thresholds and N numbers of samples: `accuracy`, `samples` (T, N); `fired` (T,), a share."""
 
     thresholds: np.ndarray
@@ -63,7 +63,7 @@ class Grid:
     fired: np.ndarray
 
 
-def grid(of: Conditional, thresholds: np.ndarray) -> Grid:
+def grid(of: Conditional, thresholds: np.ndarray) -> StrategyGrid:
     """Exact means at every threshold and every n: cumulative sums over the examples in the order of their scores."""
     order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
     gained = np.zeros((len(order) + 1, len(of.n)))
@@ -73,7 +73,7 @@ def grid(of: Conditional, thresholds: np.ndarray) -> Grid:
     acted = forced + np.searchsorted(known, thresholds, side="left")
     fired = acted / len(order)
     accuracy = (of.probe.sum() + gained[acted]) / len(order)
-    return Grid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
+    return StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
 
 
 @dataclass(frozen=True, eq=False)

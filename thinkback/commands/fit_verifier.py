@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from replay.latent.fitting import FittedVerifier
 
 
-class Model(StrEnum):
+class VerifierModel(StrEnum):
     """Models of a verifier."""
 
     xgboost = "xgboost"
@@ -45,7 +45,7 @@ def fit_verifier(
     log: Annotated[Path, positional("LOG", "A sealed log in a folder; the verifier is added to it.")],
     train_on: Annotated[str, option("--train-on", "Examples to fit on, such as \"split='train'\".", "SQL")],
     name: Annotated[str, option("--name", "What policies call the verifier.", "NAME")],
-    model: Annotated[Model, typer.Option("--model", help="What is fitted.")] = Model.xgboost,
+    model: Annotated[VerifierModel, typer.Option("--model", help="What is fitted.")] = VerifierModel.xgboost,
     inputs: Annotated[
         str | None,
         option(
