@@ -269,6 +269,14 @@ def test_nothing_serious_for_people_who_cannot_see_or_point(
     assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_paper_has_all_columns_in_the_light(browse: Open, page_file: Path) -> None:
+    page = browse(page_file, "#find=majority", color_scheme="dark", viewport={"width": 760, "height": 1000})
+    page.page.emulate_media(media="print")
+    assert page.js("document.documentElement.scrollWidth") <= 760
+    assert page.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.page.locator(".controls:visible, nav:visible").count() == 0
+
+
 def test_all_is_reached_by_keyboard(browse: Open, page_file: Path) -> None:
     page = browse(page_file)
     page.page.keyboard.press("Tab")

@@ -27,6 +27,7 @@ function drawFirst() {
   drawControls();
   drawTable();
   document.body.dataset.ready = "table";
+  requestAnimationFrame(() => setTimeout(() => performance.mark("table")));
 }
 
 function drawCharts() {
@@ -40,5 +41,8 @@ function drawCharts() {
   watch([], drawResults);
   watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
   for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
-  drawExamples().then(() => { document.body.dataset.ready = "all"; });
+  drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
+    document.body.dataset.ready = "all";
+    performance.mark("charts");
+  });
 }

@@ -84,7 +84,8 @@ function drawPlane() {
   SPECS_NAMES.set("plane", `${quality.label} against ${cost.axis}: ${counted(points.length, "policy", "policies")}, `
     + `${front.length} on the front: ${front.slice(0, 12).map((one) => one.name).join(", ")}`);
   const own = { cost: cost.axis, quality: quality.label, description: "accuracy against cost" };
-  draw("plane", "frontier", own, { points: [...points, ...moved], front }, (datum) => {
+  const plainFirst = [...points].sort((one, other) => (one.kind !== "policy") - (other.kind !== "policy") || one.size - other.size);
+  draw("plane", "frontier", own, { points: [...plainFirst, ...moved], front }, (datum) => {
     if (datum.number >= 0) pick(datum.number, !state.picked.includes(datum.number));
   });
   numbersBelow("plane-numbers", ["policy", quality.label, cost.axis, "on this front"],
