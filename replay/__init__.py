@@ -16,6 +16,7 @@ from replay.runs.explain import explain
 from replay.runs.own_metrics import Metric
 from replay.runs.result import Result, load
 from replay.runs.run import run
+from replay.sampling.abandon import Abandon
 from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
 from replay.sampling.prefix import Prefix
@@ -38,8 +39,9 @@ moved_modules(
 )
 
 __all__ = [
-    "KINDS", "ORDERS", "SELECTS", "STOPS", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal",
-    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "KINDS", "ORDERS", "SELECTS", "STOPS", "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration",
+    "Conformal", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route",
+    "Router",
     "Sample", "StopRule", "Threshold", "When", "Window", "explain", "load", "load_policies", "run",
     "surrogate_weights", "tune",
 ]  # fmt: skip

@@ -15,11 +15,10 @@ from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
 from replay.runs.shown import ranked_input as _ranked
 from replay.studies.factcheck.analyses import sensitivity
-from replay.studies.factcheck.appendix import appendix_tables
 from replay.studies.factcheck.figures import undone
+from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import study_factcheck
-from replay.studies.factcheck.tables import main_tables
+from replay.studies.factcheck.study import study_log
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.gaps import lacking, warnings_of
 from replay.studies.recovery.study import RecoverySetting, roles_of, study_dataset
@@ -141,9 +140,9 @@ def run(log: Path) -> dict[str, Any]:
 
 def factcheck(log: Path) -> dict[str, Any]:
     asked = {"resamples": 20}
-    study = study_factcheck(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, asked=asked))
+    (study,) = study_log(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, asked=asked))
     return {
-        "tables": numbers(main_tables(study) | appendix_tables(study)),
+        "tables": numbers(dict(report_of([study], "claims").tables)),
         "notes": concerns(study.notes),
         "warnings": {name: len(told) for name, told in study.warnings.items()},
         "missing": {name: len(why) for name, why in study.missing.items()},

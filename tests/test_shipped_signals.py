@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
 from tests.test_shipped_log import DATA, examples, majority
 from thinkback.app import app
@@ -17,6 +21,7 @@ from toolkit.log import collect, open_log, write_log
 from toolkit.stats import auc_intervals, paired_interval
 
 SHARED = ("trained", "judge", "reflection", "logprob_sum", "logprob_mean")
+FIXES = {"fix_active_verify": "active_verify", "fix_continue": "continue"}
 STATES = {"algebra_linear_1d": "algebra-1m", "numeric_claims": "claims-1m"}
 
 
@@ -60,16 +65,86 @@ def test_every_trace_has_its_scores_and_features(dataset: str) -> None:
     counted = {row["verifier"]: row for row in per.iter_rows(named=True)}
     task = STATES[dataset].split("-")[0]
     (source,) = (part["source"] for part in log.manifest.source["merged"] if part["name"] == f"{task}-log")
-    assert counted.keys() == {*SHARED, "choice", *(["reader"] if task == "algebra" else [])}
+    assert counted.keys() == {*SHARED, *FIXES, "choice", *(["reader"] if task == "algebra" else [])}
+    asked = {"choice": 2_500 * 6, **dict.fromkeys(FIXES, 2_500)}
     for name, row in counted.items():  # a judgement that can't be read has no row, and the manifest says which
         told = source["verifiers"][name]
         without = len(told.get("skipped", ())) + len(told.get("unreadable", {}).get("traces", ()))
-        assert row["len"] == told["rows"] == (2_500 * 6 if name == "choice" else traces.height) - without
+        assert row["len"] == told["rows"] == asked.get(name, traces.height) - without
         assert without <= (96 if name == "choice" else 10)
         assert row["device_s"] == row["prompt_tokens"] == 0
     features = collect(log.scan("features")).join(traces, on="trace_id", how="semi")
     assert features.height == traces.height
     assert features["prompt_words"].null_count() == 0
+
+
+@cache
+def repairs() -> pl.DataFrame:
+    """The rollouts of the actions on test questions: whether they repaired the attempt, its scores, and its end."""
+    log = open_log(DATA / "log")
+    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "correct", "finish_reason"]
+    rows = collect(log.scan("traces", columns)).with_columns(pl.col("correct").fill_null(False))
+    rows = rows.join(examples().filter(split="test").select("example_id", "dataset"), on="example_id")
+    cut = (pl.col("finish_reason") == "length").cast(pl.Float64)
+    short = rows.filter(pool="short").select(parent_id="trace_id", base="correct", cut=cut)
+    scores = collect(log.scan("verifications", ["trace_id", "verifier", "score"])).rename({"trace_id": "parent_id"})
+    named = pl.col("verifier").replace_strict(FIXES)
+    own = scores.filter(pl.col("verifier").is_in(list(FIXES))).select("parent_id", "score", action=named)
+    found = rows.join(short, on="parent_id").join(own, on=["parent_id", "action"]).sort("example_id", "trace_id")
+    return found.with_columns(repaired=(pl.col("correct") & ~pl.col("base")).cast(pl.Int8))
+
+
+@pytest.mark.parametrize("action", FIXES.values())
+@pytest.mark.parametrize("dataset", STATES)
+def test_what_is_said_of_the_classifiers_of_repairs_holds(dataset: str, action: str) -> None:
+    rows = repairs().filter(dataset=dataset, action=action)
+    assert rows.height == 2 * 1_000
+    shown = []
+    for column in ("score", "cut"):
+        found = auc_intervals(rows[column], rows["repaired"], rows["example_id"]).auc
+        shown.append(f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]")
+    line = f"| `{dataset}` | {action} | {100 * rows['repaired'].mean():.1f} % | {shown[0]} | {shown[1]} |"
+    assert line in (DATA / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", FIXES.values())
+@pytest.mark.parametrize("dataset", STATES)
+def test_they_know_more_than_the_cut_where_it_is_said(dataset: str, action: str) -> None:
+    """Differences of two AUCs on the same rollouts, resampled by question."""
+    from sklearn.metrics import roc_auc_score
+
+    rows, rng = repairs().filter(dataset=dataset, action=action), np.random.default_rng(0)
+    repaired, score, cut = (rows[name].to_numpy() for name in ("repaired", "score", "cut"))
+    of = rows["example_id"].rank("dense").to_numpy() - 1
+    places = [np.flatnonzero(of == one) for one in range(of.max() + 1)]
+
+    def ahead(at: np.ndarray) -> float:
+        return roc_auc_score(repaired[at], score[at]) - roc_auc_score(repaired[at], cut[at])
+
+    drawn = [np.concatenate([places[one] for one in rng.integers(0, len(places), len(places))]) for _ in range(300)]
+    assert (np.quantile([ahead(at) for at in drawn], 0.025) > 0) == (action == "active_verify")
+    if action == "active_verify":
+        rounded = {"algebra_linear_1d": 0.02, "numeric_claims": 0.04}[dataset]
+        assert round(ahead(np.arange(rows.height)), 2) == rounded
+
+
+@pytest.mark.parametrize("task", ["algebra", "claims"])
+@pytest.mark.parametrize("action", FIXES.values())
+def test_classifiers_of_repairs_learnt_from_the_train_split_alone(task: str, action: str) -> None:
+    """As their recipes say; the model that scored is the one that ships."""
+    model = DATA / "models" / f"{task}-fix-{action.replace('_', '-')}"
+    told = json.loads((model / "classifier.json").read_text(encoding="utf-8"))
+    training = load_training(f"{task}-fixes", [f"classifier.target=fix:{action}"]).training
+    assert (told["settings"]["target"], told["settings"]["split"]) == (f"fix:{action}", ["train"])
+    assert told["settings"] == json.loads(json.dumps(asdict(training))) | {"model": f"{task}-1m"}
+    assert told["trained"]["rows"] + told["trained"]["dev_rows"] == 1_000
+    inner = hashlib.sha256((model / "adapter_model.safetensors").read_bytes()).hexdigest()
+    digest = hashlib.sha256(f"adapter_model.safetensors {inner}\n".encode()).hexdigest()
+    source = next(p["source"] for p in open_log(DATA / "log").manifest.source["merged"] if p["name"] == f"{task}-log")
+    assert source["verifiers"][f"fix_{action}"]["weights_sha256"] == digest
+    steps = {step.name: step for step in load_additions(f"{task}-fixes").verify}
+    assert Path(str(steps[f"fix_{action}"].model)).name == model.name
 
 
 @pytest.mark.parametrize(("dataset", "model"), STATES.items())
@@ -103,7 +178,10 @@ def test_its_signals_can_be_made_again(tmp_path: Path, dataset: str, monkeypatch
     monkeypatch.chdir(DATA.parent)
     done = CliRunner().invoke(app, ["generate", f"{task}-signals", "--on", str(tmp_path / "log")])
     assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, ["generate", f"{task}-fixes", "--on", str(tmp_path / "log")])
+    assert done.exit_code == 0, done.output
     again = open_log(tmp_path / "log")
+    assert set(FIXES) <= set(collect(again.scan("verifications", ["verifier"]))["verifier"])
     keys = {"verifications": ["trace_id", "verifier"], f"hidden_states/{task}-1m": ["trace_id", "layer", "token"]}
     for table, key in keys.items():
         value = "score" if table == "verifications" else "state"

@@ -13,6 +13,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
     from replay import (
+        Abandon,
         Act,
         Agreement,
         AllOf,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from replay.policies.suite import Suite, suite
     from replay.runs.checking import check_policies
     from replay.runs.curves import curves
+    from replay.studies.factcheck.report import study_factcheck
+    from replay.studies.kit.report import StudyReport
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
@@ -60,17 +63,19 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin", "Metric",
-    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
-    "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
-    "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
-    "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport",
+    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "When", "Window",
+    "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies",
+    "open_log", "query_log", "recommend", "report", "run", "study_factcheck", "suite", "surrogate_weights",
+    "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
     "Log": "toolkit.log",
     "LogReport": "replay.analyses.report",
     "Settings": "toolkit.stats",
+    "StudyReport": "replay.studies.kit.report",
     "Suite": "replay.policies.suite",
     "ThinkbackError": "toolkit.errors",
     "budgets": "replay.analyses.budgets",
@@ -83,6 +88,7 @@ HOMES = {
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
+    "study_factcheck": "replay.studies.factcheck.report",
     "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",

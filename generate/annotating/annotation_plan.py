@@ -82,12 +82,14 @@ def make_add_plan(
     steps = [step for step in additions.steps if step not in idle]
     for step in steps:
         _check_filters(step, there)
-    todo = tuple(_plan(step, additions, log, traces) for step in steps)
+    todo = tuple(_plan(step, additions, log, traces, every) for step in steps)
     return AnnotationPlan(additions, log, Path(path), f"{shard[0]}-of-{shard[1]}", todo, tuple(idle))
 
 
-def _plan(step: TraceSignal, additions: Additions, log: Log, traces: pl.DataFrame) -> SignalPlan:
-    wanted = _wanted(step, traces)
+def _plan(
+    step: TraceSignal, additions: Additions, log: Log, traces: pl.DataFrame, examples: pl.DataFrame
+) -> SignalPlan:
+    wanted = _wanted(step, traces, examples)
     step.check_log(additions, log)
     records = recorded(log.manifest.source if log.manifest is not None else None, step, additions)
     existing = step.existing(log)
@@ -116,8 +118,13 @@ def _plan(step: TraceSignal, additions: Additions, log: Log, traces: pl.DataFram
     )
 
 
-def _wanted(step: TraceSignal, traces: pl.DataFrame) -> pl.DataFrame:
-    """The traces that a signal is for."""
+def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
+    """The traces that a signal is for; `examples`: all of the log, sorted, so that a shard counts them as the whole."""
+    if step.examples:
+        own = examples.filter(pl.col("dataset").is_in(list(step.dataset))) if step.dataset else examples
+        parts = [own.filter(pl.col("split") == split).head(count) for split, count in step.examples.items()]
+        traces = traces.join(pl.concat(parts), on="example_id", how="semi")
+    traces = traces.filter(pl.col("sample_index") < step.samples) if step.samples is not None else traces
     for given, column in ((step.pools, "pool"), (step.split, "split"), (step.dataset, "dataset")):
         traces = traces.filter(pl.col(column).is_in(list(given))) if given else traces
     traces = traces.filter(pl.col("answer").is_not_null()) if step.answered else traces
@@ -127,7 +134,7 @@ def _wanted(step: TraceSignal, traces: pl.DataFrame) -> pl.DataFrame:
 def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> None:
     """ThinkbackError where a signal is for a pool, split or data set of which the whole log has nothing."""
     for name, known in there.items():
-        for value in getattr(step, name):
+        for value in (*getattr(step, name), *(step.examples if name == "split" else ())):
             if value not in known:
                 raise ThinkbackError(
                     f"{step.section} `{step.name}`: `{name}`: `{value}` is not in the log; {suggest(value, known)}"

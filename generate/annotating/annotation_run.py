@@ -25,7 +25,7 @@ from generate.annotating.annotation_plan import AnnotationPlan, SignalPlan
 from generate.annotating.records import Record, check_marks, differing, key_of, recorded, with_records
 from generate.engines.base import Engine
 from generate.journal.database import BEGUN, Journal
-from generate.journal.events import Answered, BlockDone, Incomplete, SignalEvent, Skipped, Unreadable
+from generate.journal.events import Answered, BlockDone, Incomplete, Recounted, SignalEvent, Skipped, Unreadable
 from generate.passes.embedding import Embedder
 from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Work, Worker
 from generate.traces.block import TraceBlock, blocks, group_of
@@ -104,13 +104,18 @@ class _SignalRun:
         self.others: set[str] = set()
         for done in self.journal.events(BlockDone):
             self._note(done)
-        of_traces: tuple[type[Skipped | Incomplete | Unreadable], ...] = (Skipped, Incomplete, Unreadable)
-        for kind in of_traces:
+        settled: tuple[type[Skipped | Unreadable], ...] = (Skipped, Unreadable)
+        remarked: tuple[type[Incomplete | Recounted], ...] = (Incomplete, Recounted)
+        for kind in settled:
             for event in self.journal.events(kind):
                 if event.trace_id in self.due:
                     self._note(event)
-                elif kind is not Incomplete:  # of traces that this run is not for, only that they are settled
+                else:  # of traces that this run is not for, only that they are settled
                     self.others.add(event.trace_id)
+        for remarks in remarked:
+            for remark in self.journal.events(remarks):
+                if remark.trace_id in self.due:
+                    self._note(remark)
 
     @cached_property
     def due(self) -> frozenset[str]:
@@ -129,6 +134,8 @@ class _SignalRun:
                 record.left_out[event.cause] += 1
         elif isinstance(event, Incomplete):
             record.incomplete[event.trace_id] = event.reason
+        elif isinstance(event, Recounted):
+            record.recounted[event.trace_id] = event.reason
         else:
             record.unreadable.append(event.trace_id)
             record.unreadable_count += event.first
@@ -200,6 +207,7 @@ class _SignalRun:
         events: list[SignalEvent] = [
             *(Skipped(*one) for one in (*made.skipped, *made.refused)),
             *(Incomplete(*pair) for pair in made.incomplete),
+            *(Recounted(*pair) for pair in made.recounted),
             *(Unreadable(trace, not place) for traces in made.unreadable for place, trace in enumerate(traces)),
             BlockDone(seconds, made.lost_tokens),
         ]

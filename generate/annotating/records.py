@@ -27,9 +27,9 @@ from toolkit.log import LEFT_OUT
 @dataclass
 class Record:
     """What a run has to say of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
-    `incomplete`: traces whose row lacks a value, and why; `unreadable`: traces; `unreadable_count`: judgements;
-    `lost_tokens`: theirs, and those of first tries whose second failed; `left_out`: skipped traces about which a call
-    failed, by cause.
+    `incomplete`: traces whose row lacks a value, and why; `recounted`: those whose text came to another number of
+    tokens than the log tells; `unreadable`: traces; `unreadable_count`: judgements; `lost_tokens`: theirs, and those of
+    first tries whose second failed; `left_out`: skipped traces about which a call failed, by cause.
     """
 
     tried: pl.Series
@@ -37,6 +37,7 @@ class Record:
     seconds: float = 0.0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     incomplete: dict[str, str] = field(default_factory=dict)
+    recounted: dict[str, str] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
     unreadable_count: int = 0
     lost_tokens: int = 0
@@ -129,6 +130,8 @@ def with_records(
             listed = [*standing, *({"trace_id": t, "reason": r} for t, r in found)]
             if listed:
                 entry[name] = listed
+        if recounted := before.get("recounted", 0) + len(record.recounted):
+            entry["recounted"] = recounted
         old = before.get("unreadable") or {}
         traces = [*old.get("traces", ()), *record.unreadable]
         tokens = old.get("tokens", 0) + record.lost_tokens

@@ -10,7 +10,8 @@ from typing import Any
 from generate.engines.base import Completion
 from toolkit.errors import ThinkbackError
 
-_KEPT = tuple(field.name for field in fields(Completion) if field.name != "token_ids")
+_KEPT = tuple(field.name for field in fields(Completion))
+_LISTS = ("token_ids", "token_logprobs")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,14 @@ class Incomplete:
 
 
 @dataclass(frozen=True)
+class Recounted:
+    """A trace whose text was made into tokens anew, and came to another number than the log tells."""
+
+    trace_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Unreadable:
     """A trace about which nothing readable was said. first: of those of one judgement, which is counted with it."""
 
@@ -67,9 +76,9 @@ class BlockDone:
     lost_tokens: int
 
 
-SignalEvent = Skipped | Incomplete | Unreadable | BlockDone
+SignalEvent = Skipped | Incomplete | Recounted | Unreadable | BlockDone
 Event = Answered | SignalEvent
-KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Unreadable, BlockDone)
+KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
 
 
 def columns_of(kind: type[Event]) -> tuple[str, ...]:
@@ -100,7 +109,7 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
 
 
 def completion_of(given: Mapping[str, Any]) -> Completion:
-    """A completion as JSON kept it, which is without its token ids."""
-    logprobs = given["token_logprobs"]
-    kept = {**{name: given[name] for name in _KEPT}, "token_logprobs": None if logprobs is None else tuple(logprobs)}
-    return Completion(token_ids=None, **kept)
+    """A completion as JSON kept it; journals of before kept no token ids."""
+    kept: dict[str, Any] = {name: given.get(name) for name in _KEPT}
+    kept |= {name: None if kept[name] is None else tuple(kept[name]) for name in _LISTS}
+    return Completion(**kept)

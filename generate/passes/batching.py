@@ -16,11 +16,14 @@ TOKENS = {"cuda": 8_192, "cpu": 2_048}
 
 @dataclass(frozen=True)
 class Ids:
-    """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts."""
+    """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts. `counted`:
+    tokens of its text, where that was made into tokens anew; None where they were known.
+    """
 
     prompt: tuple[int, ...]
     completion: tuple[int, ...] = ()
     types: tuple[int, ...] | None = None
+    counted: int | None = None
 
     @property
     def all(self) -> tuple[int, ...]:

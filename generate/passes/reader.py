@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -266,13 +266,25 @@ def open_reader(model: str, head: str, settings: TextReading, what: str) -> Read
 
 
 def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
-    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the `end`
-    that the trace had.
+    """What a model reads of a trace whose tokens are not known: the prompt as an engine would send it, and the text's
+    own tokens, with the `end` that the trace had.
     """
-    ids = list(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
-    if end is not None:
-        ids.append(end)
-    return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))
+    ids = tuple(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
+    own = ids if end is None else (*ids, end)
+    return Ids(tuple(tokens.encode(prompt)) if prompt else (), own, counted=len(ids))
+
+
+def sampled(
+    tokens: weights.Tokens, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
+) -> tuple[int, ...] | None:
+    """The ids of the tokens that were sampled, where they are of this vocabulary: they decode to the text, apart from
+    the end of sequence, or where a stop text may have been cut off (`stopped`) to what begins with it. None where they
+    do not, or are not known.
+    """
+    if ids is None or max(ids, default=0) >= len(tokens.tokenizer):
+        return None
+    said = tokens.decode(ids[:-1] if ids and ids[-1] in ends else ids)
+    return tuple(ids) if said == text or (stopped and text and said.startswith(text)) else None
 
 
 def states_at(

@@ -31,6 +31,8 @@ CELL_BYTES = 24
 SHARD_BYTES = 2**16
 """What a file of Parquet or JSON has besides its rows."""
 LOGPROB_BYTES = 24
+ID_BYTES = 8
+"""Of a token's id: six digits and what parts them."""
 JOURNAL_BYTES = 2 * PAGE * WAL_PAGES
 """What a journal has besides rows: its write-ahead log, and tables of which a page is hardly filled."""
 
@@ -86,7 +88,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> PoolE
         completions += samples * rule.max_tokens
     ids = ID_COPIES * step.samples * sum(len(example.example_id.encode()) for example in examples)
     # text in the journal and, later, in a shard: both are there for a moment
-    disk = 2 * (completions * TOKEN_BYTES + samples * (ROW_BYTES + step.logprobs * LOGPROB_BYTES)) + ids
+    disk = 2 * (completions * (TOKEN_BYTES + ID_BYTES) + samples * (ROW_BYTES + step.logprobs * LOGPROB_BYTES)) + ids
     return PoolEstimate(
         pool=step.pool,
         action=step.action,

@@ -9,12 +9,16 @@ from typing import Any, ClassVar
 
 from generate.engines.base import Message
 from generate.passes.batching import Ids
-from generate.passes.reader import Pass, Reader, TextReading, encode, open_reader
+from generate.passes.reader import Pass, Reader, TextReading, encode, open_reader, sampled
 from generate.signals.signal import Additions, BlockRows, TraceSignal, Work, Worker, score_rows
-from generate.traces.block import Texts, TraceBlock, prompt_answered
+from generate.traces.block import READ, Texts, TraceBlock, prompt_answered
 from generate.traces.log_origins import chat_of, prompts_of_pools, stopped_pools
+from toolkit.errors import counted
 from toolkit.progress import Advance
 from toolkit.settings import setting
+
+SAMPLED = (*READ, "completion_ids", "completion_tokens", "tokens_estimated", "finalizer_used")
+"""The columns of traces that tell which tokens were sampled, or how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +41,25 @@ class TeacherForced(TraceSignal, TextReading):
     template_options: Mapping[str, Any] = setting({})
 
     texts = Texts.PROMPTED
+    trace_columns = SAMPLED
     reads_once = True
 
     def identity(self, additions: Additions) -> dict[str, Any]:
         """Where `end` is `auto`, as it was before there was a choice, it is not mentioned."""
         flat = super().identity(additions)
         return {name: value for name, value in flat.items() if (name, value) != ("end", "auto")}
+
+
+@dataclass(frozen=True)
+class FittingTexts:
+    """Texts that fit a model, and their traces. `skipped`: traces of others, and why; `recounted`: those whose text
+    came to another number of tokens than the log tells, and how many.
+    """
+
+    texts: list[Ids]
+    traces: list[dict[str, Any]]
+    skipped: tuple[tuple[str, str], ...]
+    recounted: tuple[tuple[str, str], ...]
 
 
 class ReadingWorker(Worker):
@@ -59,27 +76,36 @@ class ReadingWorker(Worker):
         """Why a text is of no use; None where it is."""
         return self.reader.too_long(text)
 
-    def fitting(self, block: TraceBlock) -> tuple[list[Ids], list[dict[str, Any]], tuple[tuple[str, str], ...]]:
-        """(texts, their traces, what is left out and why) of a block."""
+    def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
+        """That a text came to another number of tokens than the log tells; None where it did not."""
+        return None
+
+    def fitting(self, block: TraceBlock) -> FittingTexts:
+        """The texts of a block that fit, and what is to be said of them and of the others."""
         read = [(row, self.ids(block, row)) for row in block.rows]
         why = {row["trace_id"]: self.unfit(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
-        return [text for text, _ in texts], [row for _, row in texts], skipped
+        found = ((row["trace_id"], self.differs(row, text)) for text, row in texts)
+        recounted = tuple((trace, reason) for trace, reason in found if reason is not None)
+        return FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
     def scored(
-        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[float]]
+        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[Mapping[str, Any]]]
     ) -> BlockRows:
-        """One verification for each trace that fits, by its score in a pass, whose texts are given too."""
-        texts, traces, skipped = self.fitting(block)
+        """One verification for each trace that fits, by its score, and what else is kept of it, in a pass, whose texts
+        are given too.
+        """
+        fit = self.fitting(block)
+        texts, traces = fit.texts, fit.traces
         rows: list[dict[str, Any]] = [{} for _ in traces]
         for read in self.reader.read(texts):
             found = scores(read, [texts[place] for place in read.places])
-            for place, score, device_s in zip(read.places, found, read.device_s, strict=True):
+            for place, made, device_s in zip(read.places, found, read.device_s, strict=True):
                 own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
-                rows[place] = self.step.row(traces[place], score, **own, device_s=device_s)
+                rows[place] = self.step.row(traces[place], **made, **own, device_s=device_s)
             advance(len(read.places))
-        return BlockRows(score_rows(rows, self.step.decimals), skipped)
+        return BlockRows(score_rows(rows, self.step.decimals), fit.skipped, recounted=fit.recounted)
 
     def close(self) -> None:
         """Free the model."""
@@ -111,12 +137,33 @@ class ForcedWorker(ReadingWorker):
         chats = sorted({bool(made.parts) for made in self.prompts.values()})
         self.ends = {chat: end_token(self.reader, chat) for chat in chats}
         self.stopped = stopped_pools(log)
+        ends = (self.reader.tokens.end, *self.ends.values(), *self.reader.files.end_tokens())
+        self.all_ends = frozenset(end for end in ends if end is not None)
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
-        """The prompt as an engine would send it, and the text with the end that it had."""
+        """The prompt as an engine would send it, and the tokens that were sampled; else those of the text, with the end
+        that it had.
+        """
         prompt = prompt_answered(self.prompts, block, row)
-        end = self.ends[not isinstance(prompt, str)] if self._ended(row) else None
-        return encode(self.reader.tokens, prompt, row["text"] or "", end)
+        end = self.ends[not isinstance(prompt, str)]
+        tokens, text, stopped = self.reader.tokens, row["text"] or "", row["pool"] in self.stopped
+        ids = sampled(tokens, row.get("completion_ids"), text, self.all_ends, stopped)
+        if ids is None:
+            return encode(tokens, prompt, text, end if self._ended(row) else None)
+        ended = bool(ids) and ids[-1] in self.all_ends
+        if self.step.end == "never" and ended:
+            ids = ids[:-1]
+        elif self.step.end == "always" and self._ended(row) and not ended and end is not None:
+            ids = (*ids, end)
+        return Ids(tuple(tokens.encode(prompt)) if prompt else (), ids)
+
+    def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
+        """Of a text whose tokens were not known, where the log tells their number."""
+        told = row["completion_tokens"]
+        if text.counted is None or told is None or row["finalizer_used"] or row["tokens_estimated"]:
+            return None
+        found = text.counted + self._ended_itself(row)
+        return None if found == told else f"its text comes to {counted(found, 'token')}, of {told} that were written"
 
     def describe(self) -> Mapping[str, Any]:
         """The model, what stood before the traces, and what is read as their end."""
@@ -136,6 +183,9 @@ class ForcedWorker(ReadingWorker):
         """Whether the writing model ended the text, as far as the log knows."""
         if self.step.end != "auto":
             return self.step.end == "always" and row["finish_reason"] != "length"
+        return self._ended_itself(row)
+
+    def _ended_itself(self, row: Mapping[str, Any]) -> bool:
         return row["finish_reason"] == "stop" and row["pool"] not in self.stopped
 
 

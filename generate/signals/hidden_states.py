@@ -97,14 +97,14 @@ class StatesWorker(ForcedWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A row for each (trace, layer, token) that there is."""
-        texts, traces, skipped = self.fitting(block)
+        fit = self.fitting(block)
         frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
-        for read, group in read_completions(self.reader, texts, self.keeps):
+        for read, group in read_completions(self.reader, fit.texts, self.keeps):
             states, there = states_at(read, group, self.step.layers, self.step.tokens)
-            rows = [traces[place] for place in read.places]
+            rows = [fit.traces[place] for place in read.places]
             frames.append(self._frame([r["trace_id"] for r in rows], [r["example_id"] for r in rows], states, there))
             advance(len(rows))
-        return BlockRows(pl.concat(frames), skipped)
+        return BlockRows(pl.concat(frames), fit.skipped, recounted=fit.recounted)
 
     def _frame(self, traces: list[str], examples: list[str], states: np.ndarray, there: np.ndarray) -> pl.DataFrame:
         """Rows of states (n, layers, tokens, d), of the places that there are, (n, tokens)."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from generate.passes.batching import Ids
 from generate.passes.reader import logprobs_of
-from generate.signals.forced import ForcedWorker, TeacherForced
-from generate.signals.signal import FREE, BlockRows, VerifierSignal, Worker, score_rows
+from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
+from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
 from toolkit.errors import ThinkbackError
 from toolkit.progress import Advance
@@ -76,7 +76,7 @@ class LogProbWorker(ForcedWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace that fits the model."""
-        return self.scored(block, advance, lambda read, texts: map(self.step.over, logprobs_of(read, texts)))
+        return self.scored(block, advance, lambda read, texts: map(self.step.columns_of, logprobs_of(read, texts)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class LogProb(VerifierSignal, TeacherForced):
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
     has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
-    rounded to so many.
+    rounded to so many. every_token: the log-probabilities of all tokens of the text are kept beside the score.
     """
 
     kind = "logprob"
@@ -93,9 +93,12 @@ class LogProb(VerifierSignal, TeacherForced):
     how: str = setting("sum", choices=("sum", "mean"))
     last: int | None = setting(None, low=1)
     decimals: int | None = setting(None, low=1, high=9)
+    every_token: bool = setting(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.every_token and self.model is None:
+            raise ThinkbackError("`every_token` needs a `model`: the log has what it has of the writing model's")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
             raise ThinkbackError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 
@@ -112,7 +115,22 @@ class LogProb(VerifierSignal, TeacherForced):
     @property
     def trace_columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """The recorded log-probabilities, where they are what it is about."""
-        return LOGGED if self.model is None else READ
+        return LOGGED if self.model is None else SAMPLED
+
+    def identity(self, additions: Additions) -> dict[str, Any]:
+        """`every_token` is mentioned where it is asked for, as it was before there was a choice."""
+        flat = super().identity(additions)
+        return flat if self.every_token else {name: value for name, value in flat.items() if name != "every_token"}
+
+    def disk_bytes(self, load: Workload) -> int:
+        """Every log-probability, where they are kept: no more than the text has bytes, and an end."""
+        kept = 4 * (load.text_bytes() + load.traces) if self.every_token else 0
+        return super().disk_bytes(load) + kept
+
+    def columns_of(self, logprobs: np.ndarray) -> dict[str, Any]:
+        """What is kept of some log-probabilities: the score, and all of them where they are asked for."""
+        kept = {"token_logprobs": logprobs.tolist()} if self.every_token else {}
+        return {"score": self.over(logprobs), **kept}
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""

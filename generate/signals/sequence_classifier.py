@@ -120,7 +120,7 @@ class ClassifierWorker(ReadingWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """One verification for each trace that fits."""
-        return self.scored(block, advance, lambda read, _: self._scores(read).tolist())
+        return self.scored(block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()])
 
     def _scores(self, read: Pass) -> np.ndarray:
         """(n,) scores of a batch, as the settings say."""

@@ -23,16 +23,18 @@ from generate.recipes.prompting import PER_MESSAGE, Template
 from generate.recipes.recipe import EmbeddingSettings, EngineSettings
 from generate.recipes.toml_file import RecipePart
 from generate.traces.block import READ, Texts, TraceBlock
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, shown
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
-from toolkit.settings import Checked, check, flatten, setting
+from toolkit.settings import Checked, check, flatten, of_kind, setting
 
 SCORES = {name: schema_of("verifications")[name].dtype for name in (
     "trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens", "latency_s",
     "device_s",
 )}  # fmt: skip
 """The columns of a verification."""
+LISTED = {"token_logprobs": schema_of("verifications")["token_logprobs"].dtype}
+"""Those that few verifiers have."""
 HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 """How workers call the hash of a model's weights."""
 ROW_BYTES = 200
@@ -46,7 +48,8 @@ class UnreadableError(ThinkbackError):
 class BlockRows:
     """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
     and why. `unreadable`: judgements that could not be read, as the traces of each. `lost_tokens`: spent on calls that
-    came to nothing, prompt and completion. `refused`: traces without a row since the call about them failed, why, and
+    came to nothing, prompt and completion. `recounted`: those whose text came to another number of tokens than the log
+    tells, and how many. `refused`: traces without a row since the call about them failed, why, and
     the cause under which that is counted.
     """
 
@@ -55,6 +58,7 @@ class BlockRows:
     unreadable: tuple[tuple[str, ...], ...] = ()
     lost_tokens: int = 0
     incomplete: tuple[tuple[str, str], ...] = ()
+    recounted: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -126,9 +130,20 @@ class Work:
     with_failures: bool = False
 
 
+def read_counts(given: Any, place: str) -> dict[str, int]:
+    """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
+    made = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
+    if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in made.values()):
+        raise ThinkbackError(
+            f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1"
+        )
+    return {name: int(count) for name, count in made.items() if count is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class TraceSignal(Checked, ABC):
-    """Which traces it is for: of these pools, splits and data sets; `answered`: only those with an answer. Its `name`
+    """Which traces it is for: of these pools, splits and data sets; `answered`: only those with an answer; `samples`:
+    only the first so many of an example in a pool; `examples`: of each split named only the first so many. Its `name`
     is what the recipe and the manifest call it. Further settings, of a kind, name files where they are called `prompt`,
     `prompts` or `chat_template`, and models where they are called `model` or `base`.
     """
@@ -138,6 +153,8 @@ class TraceSignal(Checked, ABC):
     split: tuple[str, ...] = setting((), identity=False)
     dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
+    samples: int | None = setting(None, low=1, identity=False)
+    examples: Mapping[str, int] = setting({}, read=read_counts, identity=False)
 
     kind: ClassVar[str]
     """What a recipe calls it."""
@@ -171,6 +188,7 @@ class TraceSignal(Checked, ABC):
     def __post_init__(self) -> None:
         check(self)
         object.__setattr__(self, "name", self.name or self.default_name())
+        object.__setattr__(self, "examples", read_counts(self.examples, "examples"))
         if not re.fullmatch(r"[^/\s.][^/\n]*", self.name):
             raise ThinkbackError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
 
@@ -284,7 +302,8 @@ FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s"
 
 def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:
     """Verifications as a frame, columns that are missing being null; scores rounded to `decimals`, where given."""
-    made = pl.DataFrame([{name: row.get(name) for name in SCORES} for row in rows], schema=SCORES)
+    schema = SCORES | {name: kind for name, kind in LISTED.items() if any(name in row for row in rows)}
+    made = pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
     return made if decimals is None else made.with_columns(pl.col("score").round(decimals))
 
 

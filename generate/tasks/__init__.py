@@ -64,11 +64,16 @@ class Draw(Checked):
     seed: int = setting(0)
 
 
-def task_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
+def task_examples(
+    name: str, splits: Sequence[str], options: Mapping[str, Any], called: str | None = None
+) -> pl.DataFrame:
     """The examples of some splits: the options are the task's settings, `seed` (0), and `n`, how many of each split.
 
-    `n` is a number, or a table such as `{train = 1000, dev = 500, test = 1000}`, the default.
+    `n` is a number, or a table such as `{train = 1000, dev = 500, test = 1000}`, the default. `variants` makes several
+    data sets of the task: a table by their names, each with the settings that are its own.
     """
+    if "variants" in options:
+        return _variants(name, splits, options)
     own = {key: value for key, value in options.items() if key not in ("n", "seed")}
     try:
         drawn = from_table(Draw, {key: value for key, value in options.items() if key not in own})
@@ -77,4 +82,13 @@ def task_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) 
     for split in splits:
         if split not in drawn.n:
             raise ThinkbackError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
-    return examples(make_task(name, own), {split: drawn.n[split] for split in splits}, drawn.seed)
+    return examples(make_task(name, own), {split: drawn.n[split] for split in splits}, drawn.seed, called)
+
+
+def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
+    """The examples of every variant, under its own name."""
+    shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
+    if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):
+        raise ThinkbackError(f"`{name}`: `variants` is {shown(variants)}; it takes a table of tables, by data set")
+    parts = [task_examples(name, splits, {**shared, **own}, called) for called, own in variants.items()]
+    return pl.concat(parts, how="diagonal_relaxed")

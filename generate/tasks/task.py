@@ -131,15 +131,19 @@ def draw(task: Task, split: str, n: int, seed: int) -> list[Item]:
     return list(islice(stream(task, split, seed), n))
 
 
-def examples(task: Task, sizes: Mapping[str, int], seed: int) -> pl.DataFrame:
-    """The log's `examples` of some splits (split -> how many), with `canonical`, `solution` and the task's columns."""
+def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None = None) -> pl.DataFrame:
+    """The log's `examples` of some splits (split -> how many), with `canonical`, `solution` and the task's columns.
+
+    `name`: what the log calls the data set; by default as the task.
+    """
     rows = []
+    name = name or task.name
     for split, n in sizes.items():
         for number, item in enumerate(draw(task, split, n, seed)):
             rows.append(
                 {
-                    "example_id": f"{task.name}-{split}-{number:05d}",
-                    "dataset": task.name,
+                    "example_id": f"{name}-{split}-{number:05d}",
+                    "dataset": name,
                     "split": split,
                     "question": item.question,
                     "gold": item.answer,

@@ -57,6 +57,9 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
 def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
     """Examples (E,) on which the log has every score and feature that the surrogate reads."""
     read = walked.missing == NEVER_MISSING
+    if walked.fates is not None:
+        unknown = walked.fates.unchecked | walked.fates.uncounted
+        read &= ~walked.generated_among(unknown, walked.generated).any(axis=1)
     lacking = int((~read).sum())
     if lacking == len(read):
         raise policy.refuse(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")

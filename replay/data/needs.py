@@ -17,7 +17,8 @@ class Needs:
 
     `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
     being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
-    tables. `suffixes`: of so many last tokens the log-probabilities are added up.
+    tables. `suffixes`: of so many last tokens the log-probabilities are added up. `cuts`: (pool, tokens) of traces that
+    may be given up after so many tokens.
     """
 
     pools: frozenset[str] = frozenset()
@@ -27,6 +28,7 @@ class Needs:
     features: frozenset[str] = frozenset()
     example_columns: frozenset[str] = frozenset()
     suffixes: frozenset[int] = frozenset()
+    cuts: frozenset[tuple[str, int]] = frozenset()
 
     def __or__(self, other: Needs) -> Needs:
         """What both need."""

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
+from replay.data.given_up import cut_pool
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import ThinkbackError
@@ -50,6 +51,11 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     }
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
+    for pool, tokens in sorted(request.needs.cuts):
+        cut = cut_pool(
+            pools[pool], tokens, _price_of(traces.filter(pl.col("slice") == pool), tokens, pools[pool], request)
+        )
+        pools[cut.name] = cut
     actions = {name: action for action, name in request.needs.slices.items()}
     return LogBlock(examples, vocabulary, pools, actions, *_outside(traces, words))
 
@@ -242,6 +248,14 @@ def _pool(
         opaque=_marked(traces, "opaque", shape),
         contested=_marked(traces, "contested", shape),
     )
+
+
+def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
+    """What the prompts and so many tokens of the traces of a pool cost (E, T); None without prices."""
+    if request.prices is None:
+        return None
+    cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
+    return _spread(cut.with_columns(request.prices.expr("model").alias("price")), "price", pool.code.shape)
 
 
 def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:

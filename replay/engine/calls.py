@@ -45,16 +45,26 @@ GENERATION = "generation"
 
 
 @dataclass(frozen=True)
+class Cutting:
+    """Traces that are given up, bool (E, T): the slice that they are in then, and the verifier that decided."""
+
+    slice: str
+    given_up: np.ndarray
+    verifier: str
+
+
+@dataclass(frozen=True)
 class Reveals:
     """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of one slice.
 
-    `order`: what tells it from others, whatever ends it.
+    `order`: what tells it from others, whatever ends it. `cut`: which of them were given up, if some may be.
     """
 
     order: Hashable
     rule: str
     samples: np.ndarray
     steps: np.ndarray
+    cut: Cutting | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,11 @@ class CallSegment:
     place: np.ndarray | None = None
     count: np.ndarray | None = None
     reveals: Reveals | None = None
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether several traces are generated at a time."""
+        return self.width > 1 and self.place is not None and self.count is not None
 
     def where(self, on: np.ndarray) -> CallSegment:
         """The same on the examples in `on` (E,) alone."""
@@ -201,6 +216,7 @@ def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.ndarray:
     costs = np.zeros((len(block.examples), len(COSTS)))
+    waited: np.ndarray | float = 0.0  # seconds of traces that were generated side by side, whatever slice they are in
     for (name, verifier), paid in segment.calls.items():
         pool, new = block.pools[name], probability_new((name, verifier), paid, known)
         if not new.any():
@@ -210,21 +226,26 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
             for cost, values in pool.costs.items():
                 costs[:, AT[GENERATED.get(cost, cost)]] += weighed(new, values).sum(axis=1)
-            costs[:, AT["latency_s"]] += _seconds(pool, segment, new)
+            seconds = weighed(new, pool.costs["latency_s"])
+            if segment.side_by_side:
+                waited = waited + seconds
+            else:
+                costs[:, AT["latency_s"]] += seconds.sum(axis=1)
         else:
             scores = pool.scores[verifier]
             number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
             costs[:, AT["verifications"]] += number
             for column, values in charged(scores.costs):
                 costs[:, column] += weighed(new, values).sum(axis=1)
+    if isinstance(waited, np.ndarray):
+        costs[:, AT["latency_s"]] += _seconds(segment, waited)
     return costs
 
 
-def _seconds(pool: LoggedPool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
-    """Seconds (E,) of the traces that are new: each block as long as its slowest of them."""
-    seconds = weighed(new, pool.costs["latency_s"])
-    if segment.width == 1 or segment.place is None or segment.count is None:
-        return seconds.sum(axis=1)
+def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
+    """Seconds (E,) of traces that take `seconds` (E, T): each block as long as its slowest of them."""
+    if segment.place is None or segment.count is None:
+        raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
     placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
     starts = range(0, placed.shape[1], segment.width)

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.engine import outcome as ends
-from replay.engine.calls import GENERATION, CallMask, CallSegment, Reveals, certain
+from replay.engine.calls import GENERATION, CallMask, Calls, CallSegment, Cutting, Reveals, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
+from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.stops import StopRule
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
-EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNREAD = range(1, 9)
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNTED, UNCHECKED, UNREAD = range(1, 11)
 """Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
 
 
@@ -57,7 +58,9 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
     return Stopped(step, ending, why_partial(trajectory, how, step, called), called)
 
 
-def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...]) -> tuple[str, ...]:
+def reasons(
+    pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...], abandon: Abandon | None
+) -> tuple[str, ...]:
     """Why an example can be partial, numbered as in `Outcome.reason`."""
     return (
         "served",
@@ -68,6 +71,8 @@ def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[st
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
         f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle",
         f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
+        f"pool `{pool}` has no `completion_tokens` of a trace that may be given up",
+        f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be given up",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
 
@@ -82,6 +87,10 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
     unread = trajectory.steps.unread
     if unread is not None and (blind := unread <= step).any():
         reason[blind] = UNREAD + trajectory.unread_features.argmax(axis=0)[blind]
+    if trajectory.fates is not None:
+        generated = trajectory.paid_traces(step)
+        for lacking, why in ((trajectory.fates.unchecked, UNCHECKED), (trajectory.fates.uncounted, UNCOUNTED)):
+            reason[trajectory.generated_among(lacking, generated).any(axis=1)] = why
     if called is not None:
         generated = np.minimum(trajectory.generated, how.cap)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]
@@ -112,31 +121,59 @@ def _listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
     if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
     generated = trajectory.among_first(trajectory.place, np.minimum(trajectory.generated, how.cap))
+    if trajectory.fates is not None:
+        generated &= ~trajectory.fates.given_up
     return trajectory.listwise & trajectory.scores.saw_exactly(generated, trajectory.pool.code >= 0)
 
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
     """The calls that a walk had paid when it ended at `step` (E,)."""
     walk, generated = trajectory.walk, trajectory.paid_traces(step)
-    traces = trajectory.among_first(trajectory.place, generated).astype(float)
-    calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces)}
+    traces = trajectory.among_first(trajectory.place, generated)
+    calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces.astype(float))}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
+    cut = None
+    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
+        calls |= abandoned_calls(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces)
+        cut = Cutting(walk.cut, trajectory.fates.given_up, walk.abandon.verifier)
     plain = replace(walk, cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL)
     drawn = walk if walk.order.verifies_later else plain
-    order = drawn if walk.permuted or walk.order.verifies_later else GENERATION
-    reveals = None if outcome.random_subset else Reveals(order, walk.order.name, trajectory.sample_index, step)
+    order = drawn if walk.permuted or walk.order.verifies_later or cut is not None else GENERATION
+    reveals = None if outcome.random_subset else Reveals(order, walk.order.name, trajectory.sample_index, step, cut)
     return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
+
+
+def abandoned_calls(
+    pool: str, cut: str, verifier: str, fates: Fates, traces: np.ndarray, share: np.ndarray | float = 1.0
+) -> Calls:
+    """The calls of the generated `traces` (E, T) of a pool, those given up under the name `cut`, and the verifications
+    that decided on them. Each is paid with the probability `share` (E,).
+    """
+
+    def paid(on: np.ndarray) -> CallMask:
+        among = on.astype(float)
+        return CallMask(among, among.sum(axis=1) * share)
+
+    given_up = traces & fates.given_up
+    return {
+        (pool, None): paid(traces & ~fates.given_up),
+        (cut, None): paid(given_up),
+        (pool, verifier): paid(traces & fates.checked),
+    }
 
 
 def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:
     """The verifications paid by the time the walk stopped."""
     first = trajectory.among_first(trajectory.sample_index, step)
     verified = first.astype(float) * trajectory.verifiable
-    scores = trajectory.scores
+    scores, verifications = trajectory.scores, outcome.cost("verifications")
+    if trajectory.fates is not None:
+        checked = trajectory.generated_among(trajectory.fates.checked, trajectory.paid_traces(step))
+        verifications = verifications - checked.sum(axis=1)
     if scores is not None and trajectory.listwise.any():
-        called = trajectory.listwise & (outcome.cost("verifications") > 0)
+        called = trajectory.listwise & (verifications > 0)
         verified = np.where(trajectory.listwise[:, None], ~np.isnan(scores.score) * called[:, None], verified)
     if outcome.random_subset:
-        return CallMask(verified, outcome.cost("verifications"))
+        return CallMask(verified, verifications)
     return certain(verified)

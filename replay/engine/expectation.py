@@ -8,8 +8,8 @@ import numpy as np
 
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
-from replay.engine.costs import AT, COSTS, GENERATED
-from replay.engine.cuts import Cut, why_partial
+from replay.engine.costs import AT, COSTS, GENERATED, charged
+from replay.engine.cuts import UNCHECKED, UNCOUNTED, Cut, why_partial
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
 from replay.sampling.orders import by_falling_score
@@ -59,7 +59,7 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
 
 def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> Outcome:
     """Mean over all traces of the pool, each as the only one, from the walk of one trace."""
-    pool = trajectory.pool
+    pool, fates = trajectory.pool, trajectory.fates
     size = np.maximum(pool.size, 1)
     costs = np.zeros((len(size), len(COSTS)))
     costs[:, AT["traces"]] = pool.size > 0
@@ -67,8 +67,16 @@ def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> O
     for name, values in pool.costs.items():
         for column in {name, GENERATED.get(name, name)}:
             costs[:, AT[column]] = _mean_there(pool, values)
+    reason = why_partial(trajectory, how, trajectory.steps.limit, None)
+    if fates is not None and trajectory.walk.abandon is not None:
+        checks = pool.scores[trajectory.walk.abandon.verifier]
+        costs[:, AT["verifications"]] = fates.checked.sum(axis=1) / size
+        for paid, values in charged(checks.costs):
+            costs[:, paid] += np.where(fates.checked, values, 0.0).sum(axis=1) / size
+        lacks = np.where(fates.uncounted.any(axis=1), UNCOUNTED, UNCHECKED * fates.unchecked.any(axis=1))
+        reason = np.where((lacks > 0) & np.isin(reason, (0, UNCOUNTED, UNCHECKED)), lacks, reason).astype(np.int16)
     return Outcome(
-        reason=why_partial(trajectory, how, trajectory.steps.limit, None),
+        reason=reason,
         reasons=reasons,
         costs=costs,
         correct=_mean_there(pool, pool.judgement),
@@ -107,7 +115,7 @@ def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndar
     plain = trajectory.generation[example, np.maximum(limit, 1) - 1]
     plain = np.where((limit > 0)[:, None], plain, 0.0)
     expected = plain + (paid - plain) * share[:, None]
-    expected[:, COSTS.index("verifications")] = verified
+    expected[:, AT["verifications"]] = plain[:, AT["verifications"]] + verified
     return expected
 
 

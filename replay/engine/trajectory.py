@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
+from replay.data.given_up import cut_name, with_given_up
 from replay.engine.costs import AT, COSTS, GENERATED, charged
+from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, LazyArrays, Prefix, Revealed
@@ -39,6 +41,12 @@ class Walk:
     width: int
     calibration: Calibration | None = None
     unscored: Unscored = PARTIAL
+    abandon: Abandon | None = None
+
+    @property
+    def cut(self) -> str | None:
+        """What a block calls the traces that it gives up; None where it gives up none."""
+        return None if self.abandon is None else cut_name(self.pool, self.abandon.tokens)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class Results:
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
 
+    `pool`: with the traces that are given up as they are then; `fates`: of its traces, where some may be given up.
     `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C): cumulative,
     NaN where not logged. `missing` (E,): the first step whose verification, or whose feature, the log lacks.
     """
@@ -64,11 +73,12 @@ class Trajectory:
     traces: GeneratedTraces
     steps: WalkSteps
     costs: np.ndarray
-    generation: np.ndarray  # (E, S, C) cumulative costs of generation alone, by place
+    generation: np.ndarray  # (E, S, C) cumulative costs of generation, and of what decides who is given up, by place
     missing: np.ndarray
     revealed: Revealed
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
     examples: pl.DataFrame  # of the block
+    fates: Fates | None = None
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
@@ -111,6 +121,10 @@ class Trajectory:
         row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
         mask[row, order[row, step]] = True  # an order may repeat its last one beyond its end
         return mask
+
+    def generated_among(self, traces: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """Those of some `traces` (E, T) that are among the first `count` (E,) generated: bool (E, T)."""
+        return traces & self.among_first(self.place, count)
 
     @cached_property
     def unread_features(self) -> np.ndarray:
@@ -208,7 +222,10 @@ def _counts(values: np.ndarray) -> np.ndarray:
 
 def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     """Walk one pool of a block."""
-    pool = block.pools[walk.pool]
+    pool, fates = block.pools[walk.pool], None
+    if walk.abandon is not None and walk.cut is not None:
+        fates = fates_of(pool, walk.abandon)
+        pool = with_given_up(pool, block.pools[walk.cut], fates.given_up)
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
     keys = None
     if walk.permuted or walk.order.drawn:
@@ -216,6 +233,9 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     traces = _generated(pool, scores, walk, place, keys)
     generation = _generation_costs(pool, place, traces.code >= 0, walk.width)
+    if walk.abandon is not None and fates is not None:
+        checked = np.take_along_axis(fates.checked, place, axis=1)
+        generation += _verification_costs(pool.scores[walk.abandon.verifier], place, checked)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
     steps = walk.order.steps(traces.shown(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
@@ -227,7 +247,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     if scores is not None:
         verified = walk.unscored.verified(code, score)
         at = np.take_along_axis(place, steps.at, axis=1)
-        costs[:, 1:] += _verification_costs(scores, at, verified >= 0, listwise)
+        costs[:, 1:] += _verification_costs(scores, at, (verified >= 0) & ~listwise[:, None])
         missing = _first_missing(verified, score)
     else:
         missing = np.full(len(code), NEVER_MISSING, dtype=np.int32)
@@ -251,7 +271,15 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         ),
         listwise=listwise,
         examples=block.examples,
+        fates=fates,
     )
+
+
+def fates_of(pool: LoggedPool, abandon: Abandon) -> Fates:
+    """What becomes of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
+    scores = pool.scores[abandon.verifier]
+    alone = np.where(scores.listwise[:, None], np.nan, scores.score)
+    return abandon.fates(pool.there, pool.costs["completion_tokens"], alone)
 
 
 def _generated(
@@ -304,10 +332,9 @@ def _elapsed(seconds: np.ndarray, width: int) -> np.ndarray:
     return elapsed
 
 
-def _verification_costs(scores: Scores, place: np.ndarray, verified: np.ndarray, listwise: np.ndarray) -> np.ndarray:
-    """Cumulative costs of verifying (E, S, C). A listwise verifier's are charged at the end, not by step."""
+def _verification_costs(scores: Scores, place: np.ndarray, on: np.ndarray) -> np.ndarray:
+    """Cumulative costs (E, S, C) of the verifications in `on` (E, S); a listwise verifier's are charged at the end."""
     costs = np.zeros((*place.shape, len(COSTS)))
-    on = verified & ~listwise[:, None]
     costs[..., AT["verifications"]] = np.cumsum(on, axis=1)
     for column, values in charged(scores.costs):
         costs[..., column] = np.cumsum(np.where(on, np.take_along_axis(values, place, axis=1), 0.0), axis=1)

@@ -19,6 +19,8 @@ from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
+from replay.kinds.sample_abandon import abandon_needs, abandon_stage, payable, require_abandon, unknown_seconds
+from replay.kinds.sample_combinations import broken_combinations
 from replay.kinds.sample_conformal import set_stage
 from replay.kinds.sample_fits import fits_of
 from replay.kinds.sample_paths import path_of_any, path_of_runs
@@ -27,6 +29,7 @@ from replay.policies.base import Evaluator, Fit, Policy, Stage
 from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
+from replay.sampling.abandon import Abandon
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
 from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, Prior
 from replay.sampling.order_settings import order_given, order_of, with_order_keys
@@ -51,6 +54,7 @@ class Sample(Policy):
     permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
     `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
     "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
+    `abandon` gives up traces that score low after their first tokens.
     `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
     order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
@@ -78,6 +82,7 @@ class Sample(Policy):
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
+    abandon: Abandon | None = setting(None)
     lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
@@ -103,7 +108,8 @@ class Sample(Policy):
             object.__setattr__(self, "stop", stop_rule(self.stop))
             object.__setattr__(self, "select", select_rule(self.select))
         self._check_learned()
-        self._check_combination()
+        for why in broken_combinations(self):
+            raise self.refuse(why)
 
     @cached_property
     def ordering(self) -> Order:
@@ -116,7 +122,7 @@ class Sample(Policy):
         return selector_of(self.select)
 
     @property
-    def _readers(self) -> dict[str, StopRule | Select | Order]:
+    def readers(self) -> dict[str, StopRule | Select | Order]:
         """Its stop, select and order, as messages call them."""
         stop, select, order = f"stop `{self.stop.name}`", f"select `{self.select}`", f"order `{self.order}`"
         return {stop: self.stop, select: self.selector, order: self.ordering}
@@ -150,7 +156,8 @@ class Sample(Policy):
     @property
     def first_attempt(self) -> str | None:
         """The pool, for `max_traces = 1` and the select of one trace."""
-        return self.pool if self.max_traces == 1 and self.selector.one_trace and not self.expected else None
+        plain = self.max_traces == 1 and self.selector.one_trace and not self.expected and self.abandon is None
+        return self.pool if plain else None
 
     @property
     def means_one(self) -> bool:
@@ -191,30 +198,6 @@ class Sample(Policy):
         if self.conformal is not None and (not self.single or not self.selector.by_score):
             raise self.refuse('`conformal` needs `select = "best"`, without `orders` and `expected`')
 
-    def _check_combination(self) -> None:
-        order, select, stop = self.ordering, self.selector, self.stop
-        if select.one_trace and self.max_traces != 1:
-            raise self.refuse(f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}')
-        if self.verifies and self.verifier is None:
-            reader = next(what for what, part in self._readers.items() if SCORES in part.reads)
-            raise self.refuse(f"its {reader} reads scores, so it needs a `verifier`")
-        if order.verifies_later and not stop.between_verifications:
-            why = "because it is looked at after verifications and not after traces"
-            raise self.refuse(
-                f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, {why}'
-            )
-        if order.verifies_later and SCORES not in select.reads:
-            known = f"`best`, `weighted` or one of your own, not `{self.select}`"
-            raise self.refuse(f'`order = "{self.order}"` needs a `select` that reads scores: {known}')
-        if order.lazy and self.width != 1:
-            raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
-        means_best = order.drawn and select.by_score and stop.verification_budget is not None
-        if self.expected and not (means_best or self.means_one):
-            whole = '`order = "random"`, `select = "best"` and a budget of verifications, or `select = "first"`'
-            raise self.refuse(f"`expected` needs {whole} with neither order nor stop")
-        if self.expected and self.orders is not None:
-            raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
-
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
@@ -230,8 +213,10 @@ class Sample(Policy):
                 contents.require_verifier(self.verifier)
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
-            for part, rule in self._readers.items():
+            for part, rule in self.readers.items():
                 contents.require_columns(rule.reads, part)
+            if self.abandon is not None:
+                require_abandon(contents, self.abandon, self.pool)
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
@@ -249,7 +234,8 @@ class Sample(Policy):
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
         pool = str(self.pool)
-        return Needs(
+        abandoning = Needs() if self.abandon is None else abandon_needs(contents, self.abandon, pool)
+        return abandoning | Needs(
             pools=frozenset([pool]),
             scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
             features=frozenset(self.ordering.features) | columns_read(self.reads, FEATURE),
@@ -288,6 +274,7 @@ class Sample(Policy):
                 width=self.width,
                 calibration=self.calibration,
                 unscored=self.unscored,
+                abandon=self.abandon,
             )
             for repetition in range(self.orders or 1)
         ]
@@ -305,7 +292,7 @@ class Sample(Policy):
         )
 
     def _reasons(self) -> tuple[str, ...]:
-        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features)
+        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features, self.abandon)
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
@@ -345,7 +332,7 @@ class Sample(Policy):
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         if self.means_one:
-            return path_of_any(on.block.pools[str(self.pool)], outcome)
+            return path_of_any(on.block.pools[str(self.pool)], self.abandon, outcome)
         return path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
@@ -355,7 +342,10 @@ class Sample(Policy):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
         if self.means_one:
-            yield sample_steps.pool_stage(block, self.name, str(self.pool))
+            yield sample_steps.pool_stage(block, self.name, walks[0])
+        if self.abandon is not None:
+            yield abandon_stage(block, self.name, walks[repetition], how, self.means_one)
+        if self.means_one:
             return
         yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
@@ -377,14 +367,19 @@ class Sample(Policy):
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
             scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
             yield from score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
+        if self.abandon is not None:
+            yield from unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
-        """The verifications that it may pay: of valid traces, within its cap."""
-        if self.verifies:
-            pool = block.pools[str(self.pool)]
-            most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
-            within = (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
-            yield Payable(str(self.pool), str(self.verifier), within, self.unscored)
+        """The verifications that it may pay: of valid traces, and to decide who is given up, within its cap."""
+        verifier = self.verifier if self.verifies else None
+        yield from payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
+
+    def _within(self, block: LogBlock) -> np.ndarray:
+        """The traces within its cap (E, T); orders, and the mean of one sample, are of the whole pool."""
+        there = block.pools[str(self.pool)].there
+        whole = self.orders is not None or self.means_one
+        return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
         """Its stop and its select, unless they are built in."""

@@ -145,9 +145,9 @@ def winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> 
     return Stage(f"`{name}`, what can win over all orders", pl.DataFrame(columns, nan_to_null=True))
 
 
-def pool_stage(block: LogBlock, name: str, slice_: str) -> Stage:
-    """Every trace of a pool, of which one is as likely as another."""
-    pool = block.pools[slice_]
+def pool_stage(block: LogBlock, name: str, walk: Walk) -> Stage:
+    """Every trace of a walk's pool, of which one is as likely as another."""
+    pool, slice_ = walk_block(block, walk).pool, walk.pool
     size = int(pool.size[0])
     columns = {
         "sample": np.arange(size),

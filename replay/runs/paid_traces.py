@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.calls import GENERATION, CallSegment, PolicyPath, Realization
+from replay.engine.calls import GENERATION, CallSegment, Cutting, PolicyPath, Realization
 from replay.policies.base import Evaluator, Policy
 from replay.runs.frame_file import FrameWriter
 from replay.runs.passes import ReplayPlan, blocks, chunk_size, widest
@@ -36,6 +36,17 @@ class Paths:
     number: int
     path: PolicyPath
     on: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """An order as far as some policy went: the first `steps` (E,) of `samples` (E, S), and which were given up."""
+
+    slice: str
+    rule: str
+    samples: np.ndarray
+    steps: np.ndarray
+    cut: Cutting | None
 
 
 @dataclass
@@ -82,7 +93,7 @@ def _frames(
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The four tables of a block."""
     paid: dict[tuple[str, str | None], np.ndarray] = {}
-    walked: dict[int, tuple[str, str, np.ndarray, np.ndarray]] = {}
+    walked: dict[int, _Walked] = {}
     stops: list[pl.DataFrame] = []
     for one in paths:
         for realization in one.path.realizations:
@@ -98,7 +109,7 @@ def _frames(
     yield SCORES, pl.concat([_scores(block, name, by, on) for (name, by), on in paid.items() if by is not None] or [
         pl.DataFrame(schema=_SCORES)
     ])  # fmt: skip
-    yield ORDERS, pl.concat([_order(block, number, *found) for number, found in walked.items()] or [
+    yield ORDERS, pl.concat([_order(block, number, found) for number, found in walked.items()] or [
         pl.DataFrame(schema=_ORDERS)
     ])  # fmt: skip
     yield STOPS, pl.concat(stops or [pl.DataFrame(schema=_STOPS)])
@@ -110,27 +121,28 @@ _SCORES: Schema = {
 }  # fmt: skip
 _ORDERS: Schema = {
     "order": pl.Int32, "slice": pl.String, "rule": pl.String, "example_id": pl.String, "samples": pl.List(pl.Int32),
+    "slices": pl.List(pl.String),
 }  # fmt: skip
 _STOPS: Schema = {
     "policy": pl.String, "example_id": pl.String, "part": pl.Int32, "order": pl.Int32, "steps": pl.Int32,
     "generated": pl.Int32, "verifier": pl.String, "verified": pl.Int32, "chosen_slice": pl.String,
-    "chosen_sample": pl.Int32,
+    "chosen_sample": pl.Int32, "given_up_by": pl.String,
 }  # fmt: skip
 
 
 def _stops(
     block: LogBlock, segment: CallSegment, one: Paths, certain: np.ndarray, part: int, policy: str,
-    orders: _Orders, walked: dict[int, tuple[str, str, np.ndarray, np.ndarray]],
+    orders: _Orders, walked: dict[int, _Walked],
 ) -> Iterator[pl.DataFrame]:  # fmt: skip
-    """Rows of `stops`, and the orders that they go along, in `walked`: slice, rule, samples, steps at most."""
+    """Rows of `stops`, and the orders that they go along, in `walked`."""
+    cut = None if segment.reveals is None else segment.reveals.cut
     for name, order, rule, samples, steps, generated in _along(segment):
         number = orders.number((name, order))
         before = walked.get(number)
         most = np.where(certain, steps, 0)
-        if before is None or samples.shape[1] > before[2].shape[1]:
-            walked[number] = name, rule, samples, most if before is None else np.maximum(before[3], most)
-        else:
-            walked[number] = name, rule, before[2], np.maximum(before[3], most)
+        most = most if before is None else np.maximum(before.steps, most)
+        longest = samples if before is None or samples.shape[1] > before.samples.shape[1] else before.samples
+        walked[number] = _Walked(name, rule, longest, most, cut)
         on = np.flatnonzero(certain & (np.maximum(steps, generated) > 0))
         verifier, verified = _verified(segment, name)
         ids, chosen = block.examples["example_id"].gather(on), one.path.chosen
@@ -152,6 +164,7 @@ def _stops(
             "verified": verified[on],
             "chosen_slice": places[0],
             "chosen_sample": places[1],
+            "given_up_by": pl.Series([None if cut is None else cut.verifier] * size, dtype=pl.String),
         }
         yield pl.DataFrame(made).cast(_STOPS)  # type: ignore[arg-type]
 
@@ -163,9 +176,13 @@ def _sure(realization: Realization) -> np.ndarray:
 
 
 def _verified(segment: CallSegment, name: str) -> tuple[str | None, np.ndarray]:
-    """The verifier that a segment calls on a slice, if any, and how many calls it makes (E,)."""
+    """The verifier that a segment calls on a slice, if any, and how many calls it makes (E,).
+
+    That by which traces are given up is another one.
+    """
+    early = segment.reveals.cut.verifier if segment.reveals is not None and segment.reveals.cut is not None else None
     for (of, verifier), mask in segment.calls.items():
-        if of == name and verifier is not None:
+        if of == name and verifier not in (None, early):
             return verifier, mask.count
     return None, np.zeros(len(next(iter(segment.calls.values())).count))
 
@@ -177,6 +194,8 @@ def _along(segment: CallSegment) -> Iterator[tuple[str, Hashable, str, np.ndarra
             continue
         if segment.reveals is not None and segment.count is not None:
             found = segment.reveals
+            if found.cut is not None and name == found.cut.slice:
+                continue  # told with the traces that went on
             yield name, found.order, found.rule, found.samples, found.steps, segment.count
             continue
         on = mask.among > 0
@@ -222,16 +241,22 @@ def _scores(block: LogBlock, name: str, verifier: str, on: np.ndarray) -> pl.Dat
     return pl.DataFrame(made | costs, schema=_SCORES)
 
 
-def _order(block: LogBlock, number: int, name: str, rule: str, samples: np.ndarray, steps: np.ndarray) -> pl.DataFrame:
+def _order(block: LogBlock, number: int, walked: _Walked) -> pl.DataFrame:
     """Rows of `orders`: of each example as far as some policy went."""
+    samples, steps, cut = walked.samples, walked.steps, walked.cut
     on = np.flatnonzero(steps > 0)
     lists = [samples[e, : steps[e]].tolist() for e in on]
+    slices = None
+    if cut is not None:
+        of = np.array([walked.slice, cut.slice], dtype=object)
+        slices = [of[cut.given_up[e, samples[e, : steps[e]]].astype(int)].tolist() for e in on]
     made = {
         "order": pl.Series([number] * len(on), dtype=pl.Int32),
-        "slice": pl.Series([name] * len(on), dtype=pl.String),
-        "rule": pl.Series([rule] * len(on), dtype=pl.String),
+        "slice": pl.Series([walked.slice] * len(on), dtype=pl.String),
+        "rule": pl.Series([walked.rule] * len(on), dtype=pl.String),
         "example_id": block.examples["example_id"].gather(on),
         "samples": pl.Series(lists, dtype=pl.List(pl.Int32)),
+        "slices": pl.Series([None] * len(on) if slices is None else slices, dtype=pl.List(pl.String)),
     }
     return pl.DataFrame(made, schema=_ORDERS)
 

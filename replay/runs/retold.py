@@ -15,7 +15,7 @@ from replay.runs.saved_folder import SavedFolder
 from toolkit.errors import counted
 from toolkit.log import collect
 
-_STEPS = {"step": pl.Int64, "sample": pl.Int32}
+_STEPS = {"step": pl.Int64, "sample": pl.Int32, "slice": pl.String}
 SEVERAL = "no one path was saved, for this is a mean over several"
 
 
@@ -49,20 +49,27 @@ def _stage(
     order = orders.filter(pl.col("order") == stop["order"]).to_dicts()
     of, rule, samples = (order[0]["slice"], order[0]["rule"], order[0]["samples"]) if order else ("", "", [])
     shown = samples[: stop["steps"]]
-    steps = pl.DataFrame({"step": range(1, len(shown) + 1), "sample": shown}, schema=_STEPS)
-    rows = steps.join(traces.filter(pl.col("slice") == of), on="sample", how="left", maintain_order="left")
+    cut = (order[0].get("slices") or [of] * len(samples))[: len(shown)] if order else []  # where some were given up
+    steps = pl.DataFrame({"step": range(1, len(shown) + 1), "sample": shown, "slice": cut}, schema=_STEPS)
+    rows = steps.join(traces, on=["slice", "sample"], how="left", maintain_order="left")
     tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).cum_sum()
     told = []
+    if (early := stop.get("given_up_by")) is not None:
+        decided = scores.filter((pl.col("slice") == of) & (pl.col("verifier") == early))
+        paid = decided.select("sample", early="score", decided="verification_tokens")
+        rows = rows.join(paid, on="sample", how="left", maintain_order="left")
+        rows = rows.with_columns(given_up=pl.col("slice") != of)
+        told, tokens = ["early", "given_up"], tokens + pl.col("decided").fill_null(0.0).cum_sum()
     if stop["verifier"] is not None:
         verified = scores.filter((pl.col("slice") == of) & (pl.col("verifier") == stop["verifier"]))
         paid = verified.select("sample", "score", checked="verification_tokens")
         rows = rows.join(paid, on="sample", how="left", maintain_order="left")
-        told, tokens = ["score"], tokens + pl.col("checked").fill_null(0.0).cum_sum()
-    chosen = pl.lit(stop["chosen_slice"] == of) & pl.col("sample").eq_missing(stop["chosen_sample"])
+        told, tokens = [*told, "score"], tokens + pl.col("checked").fill_null(0.0).cum_sum()
+    chosen = pl.col("slice").eq_missing(stop["chosen_slice"]) & pl.col("sample").eq_missing(stop["chosen_sample"])
     kept = rows.select("step", "sample", "answer", "correct", *told, tokens=tokens, chosen=chosen)
-    by = f", {counted(stop['verified'], 'verification')} by `{stop['verifier']}`" if told else ""
+    by = f", {counted(stop['verified'], 'verification')} by `{stop['verifier']}`" if "score" in told else ""
     ending = f"{counted(stop['generated'], 'trace')} generated{by}; order `{rule}`, as far as {len(shown)}"
-    return Stage(f"`{policy}`: {of}", kept, ending, traces=tuple((of, int(sample)) for sample in shown))
+    return Stage(f"`{policy}`: {of}", kept, ending, traces=tuple(zip(cut, shown, strict=True)))
 
 
 def _texts(stages: tuple[Stage, ...], traces: pl.DataFrame) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from generate.signals.serving import SERVING
 from tests.docs.test_reference import section
 from toolkit.features import CLAIM_FEATURES
 
-COMMON = ("pools", "split", "dataset", "answered")
+COMMON = ("pools", "split", "dataset", "answered", "samples", "examples")
 SECTIONS: dict[str, tuple[list[Any], tuple[str, ...]]] = {
     "Which traces": ([RandomScore], ("name", "kind")),
     "Classifiers and reward models": ([SequenceClassifier], COMMON),

@@ -14,7 +14,7 @@ import pytest
 
 from generate.engines.base import Completion
 from generate.journal.database import BEGUN, FOLDER, JOURNAL, Journal
-from generate.journal.events import Answered, BlockDone, Event, Incomplete, Skipped, Unreadable
+from generate.journal.events import Answered, BlockDone, Event, Incomplete, Recounted, Skipped, Unreadable
 from generate.journal.old_form import OLD
 from generate.recipes.recipe_file import load_recipe
 from generate.sampling.sampling_plan import make_plan
@@ -26,7 +26,7 @@ from toolkit.errors import ThinkbackError
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = Path(__file__).with_name("old_run")
 PLAIN = Completion(
-    text="a\0b \u2028 ü\n", token_ids=None, token_logprobs=(-0.1, -1e-30), sum_logprob=-0.1, prompt_tokens=3,
+    text="a\0b \u2028 ü\n", token_ids=(7, 0), token_logprobs=(-0.1, -1e-30), sum_logprob=-0.1, prompt_tokens=3,
     completion_tokens=None, tokens_estimated=True, finish_reason="stop", latency_s=0.1 + 0.2, device_s=None,
     max_tokens=7,
 )  # fmt: skip
@@ -36,13 +36,15 @@ EVENTS: list[Event] = [
     Answered("ü", "", 1, "too long", 0.5, None),
     Skipped("t1", "no text"),
     Incomplete("t2", "too long"),
+    Recounted("t4", "its text comes to 1 token, of 2 that were written"),
     Unreadable("t3", True),
     BlockDone(2.5, 17),
 ]
 
 
 def held(journal: Journal) -> list[Event]:
-    return [event for kind in (Answered, Skipped, Incomplete, Unreadable, BlockDone) for event in journal.events(kind)]
+    kinds = (Answered, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
+    return [event for kind in kinds for event in journal.events(kind)]
 
 
 def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:

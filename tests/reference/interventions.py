@@ -139,6 +139,7 @@ def gate_score(log: PlainLog, verifier: str, path: Path) -> tuple[Any, list[Call
         return row["score"], [verification(log, verifier, trace)[0]]
     scored = {one["trace_id"] for one in together}
     own = [t for t in path.traces if (t["pool"], t["action"]) == (trace["pool"], trace["action"])]
+    own = [t for t in own if not t.get("given_up")]
     fits = scored in ({t["trace_id"] for t in own}, {t["trace_id"] for t in own if log.valid(t)})
     if not fits or any(one["candidates"] != len(together) for one in together):
         return None, []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.reference.abandoned import attempted
 from tests.reference.rules import Partial, PlainLog, Row, choose, holds, in_random_order
 from tests.reference.surrogate import Surrogate
 
@@ -65,6 +66,15 @@ def checked(log: PlainLog, policy: Row, trace: Row) -> tuple[Call, float] | None
             key = ("check", policy["verifier"], trace["trace_id"])
             return Call(key, 0, 0.0, 0.0), log.lowest(trace["pool"], policy["verifier"])
     return verification(log, policy["verifier"], trace)
+
+
+def generate(log: PlainLog, policy: Row, trace: Row, seen: list[Row], checks: list[Call]) -> Row:
+    """Add a trace to those `seen`, and to the `checks` what deciding on it cost."""
+    made, row = attempted(log, policy, trace)
+    seen.append(made)
+    if row is not None:
+        checks.append(call_of(("check", policy["abandon"]["verifier"], trace["trace_id"]), [row]))
+    return made
 
 
 def score_of(log: PlainLog, policy: Row, trace: Row) -> float:
@@ -123,27 +133,50 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
     paths = []
     for j in range(orders or 1):
         logged = pool if orders is None else in_random_order(pool, seed, j)
-        generated = logged[:cap]
+        generated, early = logged[:cap], list[Call]()
+        whole = policy.get("expected") and policy.get("select") == "first"
+        lazily = order == "generation" or (order == "surrogate" and policy.get("mode", "lazy") == "lazy")
+        if not lazily:
+            generated = [generate(log, policy, trace, [], early) for trace in generated]
         listed = listwise_rows(log, policy, pool) if verifies(policy) else []
-        if listed:
-            paths.append(listwise_path(log, policy, generated, listed, ran_out))
-        elif policy.get("expected") and policy.get("select") == "first":
-            paths.extend(Path([t], [], t, choose(log, "first", [t], [])[1], "cap", row=t["trace_id"]) for t in pool)
+        in_time = order == "generation" and policy.get("stop") is None
+        if listed and (in_time or any(is_valid(log, policy, trace) for trace in logged[:cap])):
+            if lazily:
+                generated = [generate(log, policy, trace, [], early) for trace in generated]
+            paths.append(with_checks(listwise_path(log, policy, generated, listed, ran_out), early))
+        elif whole:
+            for trace in pool:
+                own: list[Call] = []
+                t = generate(log, policy, trace, [], own)
+                paths.append(Path([t], own, t, choose(log, "first", [t], [])[1], "cap", row=t["trace_id"]))
         elif policy.get("expected"):
-            paths.extend(expected_paths(log, policy, generated, ran_out))
+            paths.extend(with_checks(path, early) for path in expected_paths(log, policy, generated, ran_out))
         elif order == "generation":
             paths.append(generation_path(log, policy, generated, ran_out))
         elif order == "surrogate":
             path = lazy_path if policy.get("mode", "lazy") == "lazy" else chosen_path
-            paths.append(path(log, policy, generated, ran_out))
+            paths.append(with_checks(path(log, policy, generated, ran_out), early))
         else:
             valid = verifiable(log, policy, generated)
             if order == "random":
                 queue = in_random_order(valid, seed, j)
             else:
                 queue = sorted(valid, key=lambda t: -score_of(log, policy, t))  # stable
-            paths.append(queue_path(log, policy, generated, queue, ran_out))
+            paths.append(with_checks(queue_path(log, policy, generated, queue, ran_out), early))
     return paths
+
+
+def is_valid(log: PlainLog, policy: Row, trace: Row) -> bool:
+    """Whether a trace has a valid answer, so far as the log tells."""
+    try:
+        return log.valid(attempted(log, policy, trace)[0])
+    except Partial:
+        return False
+
+
+def with_checks(path: Path, checks: list[Call]) -> Path:
+    """The path with what deciding on its traces cost."""
+    return replace(path, checks=[*checks, *path.checks])
 
 
 def generation_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> Path:
@@ -152,8 +185,8 @@ def generation_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: s
     scored: list[tuple[Row, float]] = []
     checks: list[Call] = []
     ending = ran_out
-    for t, trace in enumerate(generated, start=1):
-        seen.append(trace)
+    for t, logged in enumerate(generated, start=1):
+        trace = generate(log, policy, logged, seen, checks)
         if verifies(policy) and log.valid(trace) and (found := checked(log, policy, trace)) is not None:
             checks.append(found[0])
             scored.append((trace, found[1]))
@@ -202,7 +235,7 @@ def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path
         scored.append((trace, found[1]))
 
     while len(verifiable(log, policy, seen)) < policy.get("bootstrap", 3) and len(seen) < len(pool):
-        seen.append(pool[len(seen)])
+        generate(log, policy, pool[len(seen)], seen, checks)
     if not verifiable(log, policy, seen):
         return done(ran_out)
     verify_best()
@@ -216,7 +249,7 @@ def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path
         verify_best()
         if holds(log, stop, seen, scored):
             return done("rule")
-        seen.append(pool[len(seen)])
+        generate(log, policy, pool[len(seen)], seen, checks)
 
 
 def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> Path:
@@ -266,12 +299,11 @@ def listwise_rows(log: PlainLog, policy: Row, pool: list[Row]) -> list[Row]:
 
 def listwise_path(log: PlainLog, policy: Row, generated: list[Row], rows: list[Row], ran_out: str) -> Path:
     score = {row["trace_id"]: row["score"] for row in rows}
-    everything = {trace["trace_id"] for trace in generated}
+    everything = {trace["trace_id"] for trace in generated if not trace.get("given_up")}
     valid = {trace["trace_id"] for trace in generated if log.valid(trace)}
     in_time = policy.get("order", "generation") == "generation" and policy.get("stop") is None
     fits = set(score) in (everything, valid) and all(row["candidates"] == len(rows) for row in rows)
-    # Where no trace is valid nothing has to be verified, so nothing can be lacking.
-    if valid and not in_time:
+    if not in_time:
         raise Partial("a listwise verifier is called once, after the last trace")
     if valid and not fits:
         raise Partial("the listwise verifier saw other traces")

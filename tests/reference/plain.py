@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.reference.abandoned import refuses
 from tests.reference.interventions import matched_choice, paths_of, refuse_intervention
 from tests.reference.paths import Path, compares, pool_name, verifies
 from tests.reference.rules import Partial, PlainLog, Refused, Row
@@ -259,6 +260,7 @@ def refuse(log: PlainLog, policy: Row) -> None:
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
         (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),
+        (lambda: refuses(log, policy, pool_name(log, policy), verifies(policy)), "what cannot be given up"),
         (
             lambda: (
                 pool_name(log, policy) in log.whole

@@ -22,6 +22,7 @@ from replay.studies.factcheck.analyses import (
 )
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
+from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
@@ -67,6 +68,7 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
         for suffix in ("pdf", "svg", "png"):
             assert (out / f"{name}.{suffix}").stat().st_size > 0
         assert "simulated log" in (out / f"{name}.svg").read_text()
+    assert_paper(out)
     report = (out / "report.md").read_text()
     assert all(f"Table {number}:" in report for number in ("5.1", "5.13", "B.1", "B.4"))
     assert "- 200 claims are reported\n- 60 claims of `dev` (split = 'dev') are learnt from and not reported" in report

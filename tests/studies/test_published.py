@@ -11,10 +11,10 @@ import pytest
 
 from replay.studies.factcheck.heldout import GOLD
 from replay.studies.factcheck.published import WORK, published
-from replay.studies.transcribed import document, stated_number
+from replay.studies.kit.published import document
 from toolkit.errors import ThinkbackError
 
-CHECKS = document(WORK)["checks"]
+CHECKS = document(WORK.name)["checks"]
 BINARY: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Mod: operator.mod,
@@ -60,4 +60,4 @@ def test_numbers_are_found_by_table_and_row() -> None:
 
 
 def test_a_number_of_the_text() -> None:
-    assert stated_number(WORK, GOLD["quantemp"]) == 72.5
+    assert WORK.stated(GOLD["quantemp"]) == 72.5

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
-from replay.studies.gaps import told_left_out
+from replay.studies.kit.gaps import told_left_out
 from replay.studies.recovery.checks import caveats
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.gaps import missing_figures

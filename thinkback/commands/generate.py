@@ -155,6 +155,10 @@ def _add(
         if record.incomplete:
             trace, reason = next(iter(record.incomplete.items()))
             line += f"; with values missing: {len(record.incomplete):,}, the first is `{trace}`: {reason}"
+        if record.recounted:
+            trace, reason = next(iter(record.recounted.items()))
+            line += f"; texts read again with another number of tokens: {len(record.recounted):,}, the first is"
+            line += f" `{trace}`: {reason}"
         if record.unreadable_count:
             line += f"; judgements that can't be read: {record.unreadable_count:,}"
         console.say(line)

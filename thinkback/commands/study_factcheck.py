@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from thinkback import options
 from thinkback.options import option
-
-if TYPE_CHECKING:
-    from replay.studies.factcheck.study import Study
 
 
 def factcheck(
@@ -20,7 +15,11 @@ def factcheck(
     out: options.OutFolder,
     published: Annotated[
         str | None,
-        option("--published", "Add the published numbers of `quantemp` or `claimdecomp`, and the differences.", "NAME"),
+        option(
+            "--published",
+            "Add the published numbers of `quantemp` or `claimdecomp`, or of both, and the differences.",
+            "NAME,…",
+        ),
     ] = None,
     pool: Annotated[str | None, option("--pool", "Pool of traces; by default the only one.", "NAME")] = None,
     verifier: Annotated[
@@ -54,45 +53,26 @@ def factcheck(
 ) -> None:
     """Fact checking under a verifier budget.
 
-    Every table and figure of the thesis, for any log with class labels. Compares top-1, self-consistency, exhaustive
-    best-of-N, adaptive stopping and surrogate-guided verification on the same claims. Writes each table as Markdown,
-    LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
+    Every table and figure of the thesis, for any log with class labels; several data sets stand in one table, a row
+    each. Compares top-1, self-consistency, exhaustive best-of-N, adaptive stopping and surrogate-guided verification on
+    the same claims. Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
-    from replay.data.conditions import matching
-    from replay.data.contents import opened
-    from replay.studies.factcheck.published import published as numbers
-    from replay.studies.factcheck.runs import FactcheckSetting
-    from replay.studies.factcheck.study import choose, study_factcheck
+    from replay.studies.factcheck.report import study_factcheck
     from thinkback import console
-    from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
 
     check_replaceable(out, force, inputs=(log,))
-    known = None if published is None else numbers(published)
-    made, contents = opened(log)
-    if verifier is None and "lora" in contents.verifiers:
-        verifier = "lora"
-    named = options.names(features)
-    if dev is not None:
-        matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
-    if dev is not None and where is None:
-        where = f"NOT coalesce(({dev}), false)"
-    setting = FactcheckSetting(
-        pool=choose(pool, contents.pools, "pool"),
-        verifier=choose(verifier, contents.verifiers, "verifier"),
-        features=named or tuple(n for n in CLAIM_FEATURES if n in contents.features),
-        cap=cap,
-        random_seed=random_seed,
-        asked={
-            "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
-        },
-        other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
-        caps=_caps(caps),
-        orders=orders,
-        dev=dev,
-        published=known,
+    made = study_factcheck(
+        log, published=options.names(published), pool=pool, verifier=verifier, other_verifier=other_verifier,
+        features=options.names(features), cap=cap, caps=_caps(caps), orders=orders, random_seed=random_seed, dev=dev,
+        where=where, seed=seed, resamples=resamples, level=level, kw=kw, eur_per_kwh=eur_per_kwh,
     )  # fmt: skip
-    _write(study_factcheck(made, setting), out, force)
+    made.save(out, force)
+    for line in made.told:
+        console.say(line)
+    for table in made.screen:
+        console.show(table)
+        console.say()
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 
@@ -105,39 +85,4 @@ def _caps(text: str) -> tuple[int, ...]:
         caps = []
     if not caps or min(caps) < 1:
         raise ThinkbackError(f"`--caps` is `{text}`; it takes integers of at least 1, such as 15,20,30,40")
-    return tuple(dict.fromkeys(caps))
-
-
-def _write(study: Study, out: Path, force: bool) -> None:
-    from replay.runs.provenance import write_record
-    from replay.studies.factcheck.appendix import appendix_tables
-    from replay.studies.factcheck.figures import figures, undone
-    from replay.studies.factcheck.record import record, replayed
-    from replay.studies.factcheck.tables import main_tables
-    from replay.studies.gaps import told_left_out, write_left_out
-    from thinkback import console
-    from toolkit.files import replacing
-    from toolkit.show import write_report
-
-    tables = main_tables(study) | appendix_tables(study)
-    told = {
-        "What was replayed": tuple(replayed(study)), "Notes": study.notes, "What could not be done": undone(study)
-    }  # fmt: skip
-    with replacing(out, force) as folder:
-        write_report(
-            folder,
-            title=f"Fact checking under a verifier budget: {study.dataset}",
-            tables=tables,
-            figures=figures(study),
-            words={name: "\n".join(f"- {note}" for note in notes) for name, notes in told.items() if notes},
-            simulated=study.simulated,
-        )
-        write_record(folder, record(study))
-        write_left_out(folder, "comparison", study.left_out, study.simulated)
-    for line in told_left_out(study.left_out.get("main", {})):
-        console.say(line)
-    # a terminal has no room for three numbers in place of one
-    shown = main_tables(replace(study, setting=replace(study.setting, published=None)))
-    for name in ("table_5_2", "table_5_3", "table_5_6"):
-        console.show(shown[name])
-        console.say()
+    return tuple(caps)

@@ -113,7 +113,7 @@ def recovery(
 
 def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, folder: Path) -> tuple[str, ...]:
     """Write the report; returns the notes, with what could not be drawn."""
-    from replay.studies.gaps import told_left_out, write_left_out
+    from replay.studies.kit.gaps import told_left_out, write_left_out
     from replay.studies.recovery.costs import COST_TABLES
     from replay.studies.recovery.figures import FIGURES
     from replay.studies.recovery.gaps import missing_figures

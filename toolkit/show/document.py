@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from toolkit.printable import printable
 from toolkit.show.latex_text import POINTS_AN_INCH, paragraph
+from toolkit.show.latex_whole import WAITING
 from toolkit.show.page import WIDTH
 from toolkit.show.table import Table, in_cell, in_note
 
@@ -47,13 +48,17 @@ class PlacedTable:
 
 @dataclass(frozen=True)
 class Document:
-    """`lead` are sentences before all sections; tables and figures come after them."""
+    """`lead` are sentences before all sections; tables and figures come after them.
+
+    `whole`: in LaTeX no column is left out for want of room.
+    """
 
     title: str
     lead: tuple[str, ...]
     sections: tuple[Section, ...]
     tables: tuple[PlacedTable, ...] = ()
     figures: tuple[PlacedFigure, ...] = ()
+    whole: bool = False
 
 
 def as_markdown(document: Document) -> str:
@@ -95,6 +100,8 @@ def as_latex(document: Document) -> str:
 def _latex(document: Document) -> Iterator[str]:
     yield r"\documentclass[10pt]{article}"
     yield from _PACKAGES
+    if document.whole:
+        yield r"\usepackage{siunitx}"
     yield r"\setlength{\parindent}{0pt}\setlength{\parskip}{2pt}"
     yield r"\begin{document}"
     yield rf"\raggedright{{\Large {_set(document.title)}\par}}\smallskip\small"
@@ -103,8 +110,14 @@ def _latex(document: Document) -> Iterator[str]:
         yield rf"\smallskip\textbf{{{_set(section.heading)}}}\par\nopagebreak"
         yield from (rf"\hangindent=1em\hangafter=1 $\bullet$ {_set(one, _INDENT)}\par" for one in section.sentences)
     yield r"\clearpage"
+    waiting = 0
     for placed in document.tables:
-        yield placed.table.latex(f"tab:{placed.path.rpartition('/')[2]}", WIDTH)
+        text = placed.table.latex(f"tab:{placed.path.rpartition('/')[2]}", WIDTH, document.whole)
+        yield text
+        waiting += text.count(r"\end{table")
+        if waiting >= WAITING or r"\clearpage" in text:
+            yield r"\clearpage"
+            waiting = 0
     yield r"\clearpage"
     for figure in document.figures:
         yield r"\begin{figure}[htbp]"

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from toolkit.files import replacing_file
 from toolkit.printable import printable
+from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex
+from toolkit.show.latex_text import POINTS_AN_INCH
 from toolkit.show.style import save_figure
 from toolkit.show.table import Table, in_cell, in_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 FORMATS = ("pdf", "svg", "png")
+TEXT_WIDTH = 345 / POINTS_AN_INCH
+"""Inches of the text of LaTeX's own article in one column."""
 
 
 def save_formats(figure: Figure, folder: Path, name: str) -> None:
@@ -37,8 +41,9 @@ def write_report(
     words: Mapping[str, str] | None = None,
     simulated: bool = False,
 ) -> None:
-    """Write everything to `folder`, and `report.md`, which holds all of it in the order given.
+    """Write everything to `folder`, and `report.md` and `report.tex`, which hold all of it in the order given.
 
+    Tables in LaTeX are as wide as the text of an article in one column, and so fit across one in two columns, too.
     Keys name the files. `words` are paragraphs of the report, by heading, that come first. A simulated log is
     called so in every file: in the titles and figures (their makers see to that) and as a column of each CSV.
     """
@@ -47,13 +52,23 @@ def write_report(
     parts += [f"## {heading}\n\n{_paragraphs(text)}\n" for heading, text in (words or {}).items()]
     for name, table in tables.items():
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
-        (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}"), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}", TEXT_WIDTH, whole=True), encoding="utf-8")
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
         parts.append(table.markdown())
     for name, figure in figures.items():
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
+    sections = [Section(heading, tuple(_sentences(text))) for heading, text in (words or {}).items()]
+    placed = [PlacedTable(name, table) for name, table in tables.items()]
+    drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
+    document = Document(title, (), tuple(sections), tuple(placed), tuple(drawn), whole=True)
+    (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
+
+
+def _sentences(text: str) -> list[str]:
+    """The entries of a list, as they stand without their marks."""
+    return [line.removeprefix("- ") for line in text.rstrip().split("\n") if line]
 
 
 def _paragraphs(text: str) -> str:

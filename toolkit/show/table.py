@@ -12,6 +12,7 @@ import polars as pl
 
 from toolkit.printable import spreadsheet
 from toolkit.show.latex import as_latex
+from toolkit.show.latex_whole import as_whole_latex
 from toolkit.show.page import WIDTH, inches
 from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.terminal import as_terminal_text
@@ -42,14 +43,15 @@ class Table(TableContent):
         lines += ["", *(f"- {in_note(note)}" for note in self.below)] if self.below else []
         return "\n".join(lines) + "\n"
 
-    def latex(self, label: str = "", width: str | float = WIDTH) -> str:
+    def latex(self, label: str = "", width: str | float = WIDTH, whole: bool = False) -> str:
         """A LaTeX float with the title as caption, booktabs rules and the notes below; `label` is the reference's name.
 
         `width` is the page's or the column's: `3.3in`, `84mm`, or a number of inches. What does not fit is set smaller,
-        then stacked, and then left out, which a note says. The first line names the packages that it needs. Every sign
-        that LaTeX would read as a command is escaped.
+        then stacked, and then left out, which a note says. `whole` leaves nothing out: such columns stand in further
+        parts below, and siunitx aligns numbers at their points. The first line names the packages that it needs. Every
+        sign that LaTeX would read as a command is escaped.
         """
-        return as_latex(self, label, inches(width))
+        return (as_whole_latex if whole else as_latex)(self, label, inches(width))
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""

@@ -21,7 +21,8 @@ from replay.runs.example_set import resampling_units
 from replay.runs.run import run
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.runs import FactcheckSetting, warnings_of
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.kit.cells import warnings_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import OutcomeBlock, summarise

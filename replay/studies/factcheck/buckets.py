@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, cell, compared
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods
+from replay.studies.kit.cells import cell, compared
 from toolkit.show import ShownInterval
 
 WIDTH = 5

@@ -11,8 +11,9 @@ from math import sqrt
 
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.buckets import trace_buckets
-from replay.studies.factcheck.published import Published, published
+from replay.studies.factcheck.published import published
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TOP, VERIFYING, VOTE, Methods
+from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
@@ -123,7 +124,7 @@ def _verdict(line: Line) -> bool | str | None:
     return "known" if line.within is False and line.known else line.within
 
 
-def _main(main: Methods, numbers: Published) -> Iterator[Line]:
+def _main(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     for method in (TOP, VOTE, BEST):
         yield from _quality(main, numbers, "5.1", method, QUALITY, CLASS_F1)
     yield from _quality(main, numbers, "5.2", ADAPTIVE, None, None)
@@ -133,7 +134,7 @@ def _main(main: Methods, numbers: Published) -> Iterator[Line]:
     yield from _shares(main, numbers)
 
 
-def _other(other: Methods, numbers: Published) -> Iterator[Line]:
+def _other(other: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     yield from _quality(other, numbers, "5.8", BEST, QUALITY, CLASS_F1)
     for method in (ADAPTIVE, SURROGATE):
         yield from _quality(other, numbers, "5.8", method, None, None)
@@ -143,7 +144,7 @@ def _other(other: Methods, numbers: Published) -> Iterator[Line]:
 
 
 def _quality(
-    methods: Methods, numbers: Published, table: str, method: str, near: float | None, near_class: float | None
+    methods: Methods, numbers: PublishedDataset, table: str, method: str, near: float | None, near_class: float | None
 ) -> Iterator[Line]:
     metrics = {"accuracy_pct": "accuracy", "macro_f1_pct": "macro_f1", **LABELS}
     for column, metric in metrics.items():
@@ -154,13 +155,13 @@ def _quality(
             yield Line(table, method, f"{metric}, %", wanted, found.estimate, allowed, sampling_error(found))
 
 
-def _traces(methods: Methods, numbers: Published, table: str, method: str) -> Iterator[Line]:
+def _traces(methods: Methods, numbers: PublishedDataset, table: str, method: str) -> Iterator[Line]:
     wanted, found = numbers.value(table, "traces_per_claim", method=method), methods.cell(method, "traces")
     if wanted is not None and found is not None:
         yield Line(table, method, "traces per claim", wanted, found.estimate, TRACES, sampling_error(found))
 
 
-def _calls(methods: Methods, numbers: Published, table: str, method: str) -> Iterator[Line]:
+def _calls(methods: Methods, numbers: PublishedDataset, table: str, method: str) -> Iterator[Line]:
     wanted, found = (
         numbers.value(table, "verifier_calls", method=method),
         methods.cell(method, "verifications", methods.n),
@@ -170,7 +171,7 @@ def _calls(methods: Methods, numbers: Published, table: str, method: str) -> Ite
         yield Line(table, method, "verifier calls", wanted, found.estimate, allowed, error)
 
 
-def _shares(main: Methods, numbers: Published) -> Iterator[Line]:
+def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     for bucket in trace_buckets(main):
         keys = {"method": bucket.method, "traces_from": bucket.first, "traces_to": bucket.last}
         wanted = numbers.value("B.1", "claims", **keys)

@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.studies.factcheck.runs import BEST, TITLES, VERIFYING
 from replay.studies.factcheck.study import Study, told
-from replay.studies.frontiers import frontier_points
+from replay.studies.kit.frontiers import frontier_points
 from toolkit.show import Heat, PlottedCurve, curves_figure, frontier, heat_figure, warned
 
 if TYPE_CHECKING:

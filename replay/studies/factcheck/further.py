@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.kinds.every_example import EVERY
-from replay.studies.factcheck.beyond import Beyond
-from replay.studies.factcheck.runs import (
-    ADAPTIVE,
-    BEST,
-    SURROGATE,
-    TITLES,
-    TOP,
-    VERIFYING,
-    VOTE,
-    Methods,
-    cell,
-    warnings_of,
-)
-from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
-from replay.studies.factcheck.study import Study, told
-from toolkit.show import Table
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.study import Method, Study, told
+from replay.studies.factcheck.tables import percent
+from replay.studies.kit.cells import PolicyCells
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 
 PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
 DIFFERENCES = (("macro_f1", "Macro-F1"), ("accuracy", "Accuracy"))
-
-
-def _difference_measures() -> Iterator[Measure]:
-    for metric, head in DIFFERENCES:
-        yield Measure(f"{head} difference, points", f"{metric}_difference_pp", interval=True, signed=True)
-        yield Measure(f"p, {head}", f"{metric}_p", 4)
+DIFFERENCE_COLUMNS = tuple(
+    column
+    for metric, head in DIFFERENCES
+    for column in (
+        intervals(f"{head} difference, points", f"{metric}_difference_pp", signed=True),
+        numbers(f"p, {head}", f"{metric}_p", 4),
+    )
+)
+QUALITY = (percent("Macro-F1, %", "macro_f1_pct", "macro_f1"), percent("Accuracy, %", "accuracy_pct", "accuracy"))
 
 
 def _differences(methods: Methods, method: str, against: str) -> dict[str, Value]:
@@ -39,93 +31,100 @@ def _differences(methods: Methods, method: str, against: str) -> dict[str, Value
     return values
 
 
-def paired(study: Study) -> Table:
+def _compared(study: Study) -> dict[str, Methods]:
+    """The comparisons of a data set, by what the table of pairs calls them."""
+    verifier, other = study.setting.verifier, study.setting.other_verifier
+    found = {f"{verifier}, N = {study.main.cap}": study.main}
+    if other is not None:
+        found[f"{other}, N = {study.other.cap}"] = study.other
+    return found | {f"{verifier}, means over {study.setting.orders} orders": study.beyond.averaged}
+
+
+def paired(study: Study) -> Iterator[Row]:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
-    sets = [(f"{study.setting.verifier}, N = {study.main.cap}", study.main)]
-    if study.setting.other_verifier is not None:
-        sets.append((f"{study.setting.other_verifier}, N = {study.other.cap}", study.other))
-    if study.beyond is not None:
-        sets.append((f"{study.setting.verifier}, means over {study.setting.orders} orders", study.beyond.averaged))
-    averages = study.beyond.averaged if study.beyond is not None else None
-    rows = [
-        SheetRow((name, TITLES[method], TITLES[against]), _differences(methods, method, against))
-        for name, methods in sets
-        for method, against in PAIRS
-        if methods is not averages or method not in (TOP, VOTE)
-    ]
-    why = dict.fromkeys(f"{name}: {reason}" for name, methods in sets for reason in told(methods))
-    notes = ("paired: every resample draws the same claims for both, with the same traces", *why)
-    heads = ("Run", "Method", "Against")
-    return sheet(study, "", "Paired differences in quality", heads, list(_difference_measures()), rows, notes)
+    for name, methods in _compared(study).items():
+        for method, against in PAIRS:
+            if methods is not study.beyond.averaged or method not in (TOP, VOTE):
+                yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
 
 
-def averaged(study: Study, made: Beyond) -> Table:
+def _why_not_paired(study: Study) -> Iterator[str]:
+    for name, methods in _compared(study).items():
+        yield from (f"{name}: {reason}" for reason in told(methods))
+
+
+def averaged(study: Study) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
-    rows = []
     for name in VERIFYING:
-        values: dict[str, Value] = {
-            "macro_f1_pct": made.averaged.cell(name, "macro_f1", 100),
-            "accuracy_pct": made.averaged.cell(name, "accuracy", 100),
-            "traces": made.averaged.cell(name, "traces"),
-            "verifications": made.averaged.cell(name, "verifications"),
-            "change": made.averaged.change(name, "operations") if name != BEST else None,
-        }
-        if name != BEST:
-            values |= _differences(made.averaged, name, BEST)
-        rows.append(SheetRow((TITLES[name],), values))
-    measures = [
-        Measure("Macro-F1, %", "macro_f1_pct", interval=True),
-        Measure("Accuracy, %", "accuracy_pct", interval=True),
-        *_difference_measures(),
-        Measure("Traces/claim", "traces", interval=True),
-        Measure("Verifier calls/claim", "verifications", interval=True),
-        Measure("Operations change, %", "change", 1, interval=True, signed=True),
-    ]
-    title = f"Means over {study.setting.orders} random orders of one pool"
-    notes = ("differences: paired, against exhaustive best-of-N", *told(made.averaged))
-    return sheet(study, "", title, ("Method",), measures, rows, notes, made.averaged.warnings)
+        of = Method(study.beyond.averaged, name, study)
+        values = {} if name == BEST else _differences(of.cells, name, BEST)
+        yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
 
 
-def variants(study: Study, made: Beyond) -> Table:
+CALLS = (
+    intervals("Traces/claim", "traces", metric="traces"),
+    intervals("Verifier calls/claim", "verifications", metric="verifications"),
+)
+METRICS = (
+    percent("Coverage, %", "coverage", "coverage"), intervals("Set size", "set_size", metric="set_size"),
+    percent("Answered, %", "answer_rate", "answer_rate"),
+    percent("Accuracy among answered, %", "accuracy_answered", "accuracy_answered"),
+)  # fmt: skip
+
+
+def variants(study: Study) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
-    result = made.variants
-    metrics = (
-        ("Macro-F1, %", "macro_f1", 100.0), ("Accuracy, %", "accuracy", 100.0), ("Traces/claim", "traces", 1.0),
-        ("Verifier calls/claim", "verifications", 1.0), ("Coverage, %", "coverage", 100.0),
-        ("Set size", "set_size", 1.0), ("Answered, %", "answer_rate", 100.0),
-        ("Accuracy among answered, %", "accuracy_answered", 100.0),
-    )  # fmt: skip
-    rows = []
+    result = study.beyond.variants
     if result is not None:
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
-            rows.append(
-                SheetRow((name,), {metric: cell(result.statistics, name, metric, by) for _, metric, by in metrics})
-            )
-    measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
-    whole = "conformal: of the whole pool, so that every label which some trace gives has a score"
-    notes = [*([whole] if made.coverage else []), *made.missing]
-    notes += [f"{name}: {why}" for name, why in result.dropped.items()] if result is not None else []
-    return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes, warnings_of(result))
+            yield Row((name,), PolicyCells(result.statistics, name))
 
 
-def coverage(study: Study, made: Beyond) -> Table:
+def _dropped(study: Study) -> Iterator[str]:
+    if study.beyond.coverage:
+        yield "conformal: of the whole pool, so that every label which some trace gives has a score"
+    yield from study.beyond.missing
+    if study.beyond.variants is not None:
+        yield from (f"{name}: {why}" for name, why in study.beyond.variants.dropped.items())
+
+
+def coverage(study: Study) -> Iterator[Row]:
     """Prediction sets class by class, where the promise of each holds."""
-    metrics = (
-        ("Coverage, %", "coverage", 100.0), ("Set size", "set_size", 1.0), ("Answered, %", "answer_rate", 100.0),
-        ("Accuracy among answered, %", "accuracy_answered", 100.0),
-    )  # fmt: skip
-    rows = []
-    for found in made.coverage:
-        values: dict[str, Value] = {m: cell(found.part, found.policy, m, by) for _, m, by in metrics}
-        values |= {"claims": found.part.n, "promised": 100 * (1 - found.alpha), "threshold": found.threshold}
-        rows.append(SheetRow((found.policy, found.label), values))
-    measures = [Measure("Claims", "claims", 0), Measure("Promised, %", "promised", 1)]
-    measures += [Measure("Threshold", "threshold", 4)]
-    measures += [Measure(head, metric, interval=True) for head, metric, _ in metrics]
-    notes = [
-        "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
-        "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
-        "alpha of them has no verified trace of their label",
-    ]
-    title = "Prediction sets by class"
-    return sheet(study, "", title, ("Policy", "Class"), measures, rows, notes, warnings_of(made.variants))
+    for found in study.beyond.coverage:
+        values: dict[str, Value] = {
+            "claims": found.part.n,
+            "promised": 100 * (1 - found.alpha),
+            "threshold": found.threshold,
+        }
+        yield Row((found.policy, found.label), PolicyCells(found.part, found.policy), values)
+
+
+PAIRED = Sheet(
+    "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
+    ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
+)  # fmt: skip
+BEYOND = (
+    Sheet(
+        "orders", lambda studies: f"Means over {studies[0].setting.orders} random orders of one pool", ("Method",),
+        (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
+        averaged, ("differences: paired, against exhaustive best-of-N",), group="orders",
+    ),
+    Sheet(
+        "variants", "Further policies", ("Policy",), (
+            percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"), *CALLS,
+            *METRICS,
+        ), variants, (_dropped,), group="variants",
+    ),
+    Sheet(
+        "coverage", "Prediction sets by class", ("Policy", "Class"), (
+            numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
+            *METRICS,
+        ), coverage, (
+            "coverage: claims of the class whose set holds it; promised on average over development splits, not for "
+            "each",
+            "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a "
+            "share alpha of them has no verified trace of their label",
+        ), group="variants", needed=lambda studies: any(study.beyond.coverage for study in studies),
+    ),
+)  # fmt: skip
+"""Means over orders, further policies, and the prediction sets of those that have them."""

@@ -15,10 +15,10 @@ from replay.studies.factcheck import runs
 from replay.studies.factcheck.analyses import gold_within
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.check import CAP, ERRORS, RESAMPLES, sampling_error
-from replay.studies.factcheck.published import WORK, Published, published
+from replay.studies.factcheck.published import WORK, published
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE
 from replay.studies.factcheck.surrogate_keys import BUDGETS, gap
-from replay.studies.transcribed import published_rows, stated_number
+from replay.studies.kit.published import PublishedDataset
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
@@ -140,13 +140,13 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
     if name in GOLD:
-        wanted = stated_number(WORK, GOLD[name])
+        wanted = WORK.stated(GOLD[name])
         share = gold_within(log, setting, 5).filter(k=5).select("share", "low", "high").row(0)
         yield from _line("gold", "first 5 traces", "claims with a gold trace, %", wanted, ShownInterval.of(share, 100))
     yield from _signs(log, name, setting)
 
 
-def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: Published) -> Iterator[HeldOutNumber]:
+def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
     for cap in (20, 30, 40):
         made = runs.replay_methods(
             log, runs.FactcheckSetting(setting.pool, setting.verifier, setting.features, cap, asked=setting.asked),
@@ -164,7 +164,7 @@ def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: Published) -
 
 def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
     pool, size = SPLITS[name]
-    rows = {row["k"]: row for row in published_rows(WORK, "B.4") if row["pool"] == pool}
+    rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == pool}
     columns = {"generation": "generation_order_macro_f1_pct", "random, expected": "random_macro_f1_pct"}
     orders = {order: ORDERS[order] for order in (*columns, "surrogate")}
     made = budgets(

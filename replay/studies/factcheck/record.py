@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from replay.studies.factcheck.study import Study
 from toolkit.errors import listed
 
 
-def record(study: Study) -> dict[str, Any]:
-    """Everything that it takes to repeat the study, as plain data: the main run's, and what the study adds."""
+def record(studies: Sequence[Study]) -> dict[str, Any]:
+    """Everything that it takes to repeat the study, as plain data; of each data set where there are several."""
+    if len(studies) == 1:
+        return _record(studies[0])
+    return {"study": "factcheck", "datasets": {study.dataset: _record(study) for study in studies}}
+
+
+def _record(study: Study) -> dict[str, Any]:
+    """The main run's, and what the study adds."""
     setting = study.setting
     made = dict(study.main.result.provenance) if study.main.result is not None else {}
     asked = {
@@ -20,28 +27,29 @@ def record(study: Study) -> dict[str, Any]:
         "dev": setting.dev,
         "pool": setting.pool,
         "verifier": setting.verifier,
-        "other_verifier": study.setting.other_verifier,
+        "other_verifier": setting.other_verifier,
         "features": list(setting.features),
         "cap": setting.cap,
         "caps": list(study.caps),
         "orders": setting.orders,
         "random_seed": setting.random_seed,
-        "published": None if study.setting.published is None else study.setting.published.dataset,
+        "published": None if setting.published is None else setting.published.dataset,
     }
     return asked | made | {"notes": [note.record() for note in study.notes]}
 
 
 def replayed(study: Study) -> Iterator[str]:
     """The same in words, for people."""
-    made, setting = record(study), study.setting
-    yield f"log: {study.dataset}, SHA-256 {made['log'].get('sha256', 'unknown')}"
-    yield f"data sets: {listed(study.datasets) or 'none is named'}"
+    made, setting = _record(study), study.setting
+    log = f"{made['log']['name']}{' (simulated)' if study.simulated else ''}"
+    yield f"log: {log}, SHA-256 {made['log'].get('sha256', 'unknown')}"
+    yield f"data sets: `{study.dataset}`"
     yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
     caps = ", ".join(str(cap) for cap in study.caps)
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
-    others = "none" if study.setting.other_verifier is None else f"`{study.setting.other_verifier}`"
-    if study.setting.published is not None:
-        yield f"shown for comparison: the published numbers of {study.setting.published.dataset}"
+    others = "none" if setting.other_verifier is None else f"`{setting.other_verifier}`"
+    if setting.published is not None:
+        yield f"shown for comparison: the published numbers of {setting.published.dataset}"
     yield f"verifier: `{setting.verifier}`; the other one: {others}"
     yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
     yield (

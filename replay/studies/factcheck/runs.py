@@ -6,32 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
-from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.published import Published
-from replay.studies.gaps import unlogged
+from replay.studies.kit.gaps import unlogged
+from replay.studies.kit.published import PublishedDataset
+from replay.studies.kit.runs import RunCells
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
-from toolkit.notes import Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Settings, Summary
-from toolkit.stats.intervals import ResampledValues
+from toolkit.stats import Settings
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
 VERIFYING = (BEST, ADAPTIVE, SURROGATE)
-TOLD = (CALLS_FAILED, LEFT_OUT)
-"""Codes of the notes that stand above every table, as warnings do."""
 FOLLOWS = {
     "verification_tokens": ("verification_tokens", "total_tokens"),
     "latency_s": ("verification_s", "latency_s"),
@@ -52,7 +46,8 @@ class FactcheckSetting:
     """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
-    claims to learn from, which must not be reported. `other_verifier` is by default the only other one.
+    claims to learn from, which must not be reported. `other_verifier` is by default the only other one. `alone`: the
+    claims that are asked about are all of one data set.
     """
 
     pool: str
@@ -66,7 +61,8 @@ class FactcheckSetting:
     caps: tuple[int, ...] = (15, 20, 30, 40)
     orders: int = 10
     dev: str | None = None
-    published: Published | None = None
+    published: PublishedDataset | None = None
+    alone: bool = True
 
     @property
     def where(self) -> str | None:
@@ -97,30 +93,21 @@ class FactcheckSetting:
 
 
 @dataclass(frozen=True)
-class Methods:
+class Methods(RunCells):
     """Five methods replayed with one cap and one verifier, and cells of tables made of them.
 
     `missing`: methods that the log cannot serve, with the reason. `free`: costs that the log lacks of a call by the
     verifier which some method may pay: replay counts them as nothing, and what a method that verifies paid is unknown.
     """
 
-    result: Result | None
     cap: int
     verifier: str
     missing: Mapping[str, str] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
-    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    @property
-    def n(self) -> int:
-        """Claims compared."""
-        return self.result.statistics.n if self.result is not None else 0
-
-    def cell(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`."""
-        if self.result is None or self.unpaid(method, metric):
-            return None
-        return cell(self.result.statistics, method, metric, scale)
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
+        return None if self.unpaid(policy, metric) else super().cell(policy, metric, scale)
 
     def unpaid(self, method: str, metric: str) -> bool:
         """Whether replay counted as nothing what a call of this method cost."""
@@ -153,98 +140,6 @@ class Methods:
             if verified in self.free:
                 calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
         return calls
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What must be said above a table of these."""
-        return warnings_of(self.result)
-
-    def total(self, method: str, metric: str) -> float | None:
-        """Sum over the claims."""
-        found = self.cell(method, metric, self.n)
-        return None if found is None else found.estimate
-
-    def ratio(self, method: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
-        """One mean over another, such as seconds per trace, resampled together."""
-        return self._drawn((method, over), (method, under), lambda a, b: scale * a / b)
-
-    def change(self, method: str, metric: str, against: str = BEST) -> ShownInterval | None:
-        """Change of a mean against another method's, in percent: negative where it is less.
-
-        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
-        """
-        return self._drawn((method, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
-
-    def difference(
-        self, method: str, metric: str, against: str = BEST, scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
-        """Paired difference of a metric to another method's, times `scale`, and its p-value.
-
-        Of the run's own comparison where it made one, else of one more from the same resamples.
-        """
-        one, two = self._estimate(method, metric), self._estimate(against, metric)
-        if self.result is None or one is None or two is None:
-            return None, None
-        made = compared(self.result.statistics.comparisons, method, against, metric)
-        if made is None:
-            names = [method, against]
-            made = compared(self.result.summariser.differences(metric, [names]), method, against, metric)
-        _, low, high, p_value = made or (None,) * 4
-        return ShownInterval(one - two, low, high).times(scale), p_value
-
-    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """A mean, or a sum of means written with `+`, times `scale`."""
-        return self._drawn((method, metric), None, lambda a, _: scale * a)
-
-    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> ShownInterval | None:
-        one = self._estimate(*first)
-        two = 1.0 if second is None else self._estimate(*second)
-        if self.result is None or one is None or two is None or two == 0:
-            return None
-        a = self._draws(*first)
-        b = np.ones_like(a) if second is None else self._draws(*second)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = value(a, b)
-        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
-        estimate = float(value(one, two))
-        if not ordered.enough[0] or self.n < 2:
-            return ShownInterval(estimate)
-        low, high = ordered.percentile(self.result.provenance["level"])
-        return ShownInterval(estimate, float(low[0]), float(high[0]))
-
-    def _estimate(self, method: str, metric: str) -> float | None:
-        cells = [self.cell(method, name) for name in metric.split("+")]
-        return None if None in cells else sum(found.estimate for found in cells if found is not None)
-
-    def _draws(self, method: str, metric: str) -> np.ndarray:
-        result = self.result
-        if result is None:
-            return np.zeros(0)
-        row = [policy.name for policy in result.policies].index(method)
-        for name in metric.split("+"):
-            if name not in self._memo:
-                self._memo[name] = result.summariser.draws(name)
-        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
-
-
-def warnings_of(result: Result | None) -> tuple[str, ...]:
-    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
-    which reason.
-    """
-    notes = result.notes if result is not None else ()
-    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
-
-
-def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-    """One cell of a summary."""
-    rows = statistics.summary.filter(policy=method, metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0], scale) if rows else None
-
-
-def compared(comparisons: pl.DataFrame, method: str, against: str, metric: str) -> tuple[float | None, ...] | None:
-    """Difference, its ends and p-value, where the two methods are compared."""
-    found = comparisons.filter(policy=method, baseline=against, metric=metric)
-    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
 
 
 def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 
 from replay.analyses.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets import Budgets, budgets
-from replay.data.conditions import matching
+from replay.data.conditions import examples_of, matching
 from replay.data.contents import read_contents
-from replay.runs.coverage_notes import FREE
+from replay.runs.coverage_notes import FREE, WARN_EXCLUDED
 from replay.studies.factcheck import analyses, runs
 from replay.studies.factcheck.beyond import Beyond, beyond, check_development
 from replay.studies.factcheck.euros import device_seconds
+from replay.studies.factcheck.published import TOTALS, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
-from replay.studies.gaps import told_left_out
+from replay.studies.kit.cells import of_dataset, warnings_of
+from replay.studies.kit.gaps import told_left_out
+from replay.studies.kit.published import PublishedDataset
+from replay.studies.kit.runs import PolicyOfRun
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
-from toolkit.notes import Note, note
+from toolkit.notes import Note, note, warning
 from toolkit.show import ShownInterval
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
@@ -50,13 +55,15 @@ class BudgetGap:
 
 @dataclass(frozen=True)
 class Study:
-    """Results on one log.
+    """Results on one data set of a log.
 
-    `missing`: why numbers of a table could not be computed, by the table's number. `warnings`: what must be said above
-    it; "" those of the main comparison, for every table that has none of its own.
+    `name` is the log's, and the data set's where there are several. `missing`: why numbers of a table could not be
+    computed, by the table's number or what it is of. `warnings`: what must be said above it; "" those of the main
+    comparison, for every table that has none of its own.
     """
 
     name: str
+    dataset: str
     simulated: bool
     labels: tuple[str, ...]
     setting: FactcheckSetting
@@ -70,22 +77,16 @@ class Study:
     unresolved: pl.DataFrame
     sensitivity: analyses.Sensitivity
     surrogate_keys: SurrogateKeys
-    beyond: Beyond | None
+    beyond: Beyond
     # Per claim, of (method, part); empty without device seconds
     device_s: Mapping[tuple[str, str], ShownInterval | None]
     wall_s: float | None
     verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
-    datasets: tuple[str, ...]  # of the claims that are asked about
     features_note: str = ""  # where the surrogate does without some of the thesis's features
     notes: tuple[Note, ...] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @property
-    def dataset(self) -> str:
-        """The log's name, and that it is simulated where it is."""
-        return f"{self.name} (simulated)" if self.simulated else self.name
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
@@ -96,27 +97,46 @@ class Study:
         return {name: result.excluded for name, result in results.items() if result is not None}
 
     @property
-    def classes(self) -> tuple[tuple[str, str, str], ...]:
-        """(head, published column, metric) of each class's F1, in the thesis's order where the classes are its own."""
-        letters = [CLASSES.get(label.lower()) for label in self.labels]
-        if sorted(letter or "" for letter in letters) == ["C", "F", "T"]:
-            by_letter = dict(zip(letters, self.labels, strict=True))
-            return tuple((f"{x}-F1", f"{x.lower()}_f1_pct", f"f1:{by_letter[x]}") for x in "TFC")
-        return tuple((f"F1 {label}", f"f1:{label}", f"f1:{label}") for label in self.labels)
+    def letters(self) -> dict[str, str]:
+        """The classes by the thesis's letters for them; empty where they are not its three."""
+        found = {CLASSES.get(label.lower()): label for label in self.labels}
+        return {x: found[x] for x in "TFC"} if len(self.labels) == 3 and set(found) == set("TFC") else {}
 
     @property
     def eur_per_h(self) -> float:
         """Price of an hour of the device."""
         return self.setting.kw * self.setting.eur_per_kwh
 
+    def published(self, number: str, runs: Sequence[Methods], **keys: object) -> dict[str, Any]:
+        """What a row of a table has of the published one: its numbers, and those that are of another number of claims.
 
-def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
-    """Replay everything on one log.
+        `runs`: what the table is of.
+        """
+        numbers = self.setting.published
+        if numbers is None:
+            return {}
+        return {"published": numbers.row(number, **keys), "unlike": TOTALS if self.other_claims(runs) else frozenset()}
 
-    Raises ThinkbackError where the log has no class labels, a verifier is listwise, or the main comparison cannot be
+    def other_claims(self, runs: Sequence[Methods]) -> bool:
+        """Whether runs are of another number of claims than the published ones."""
+        return any(methods.n not in (0, published_claims(self.setting.published)) for methods in runs)
+
+
+@dataclass(frozen=True)
+class Method(PolicyOfRun):
+    """One method of one comparison on a data set."""
+
+    cells: Methods
+    study: Study
+
+
+def study_log(log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = ()) -> tuple[Study, ...]:
+    """Replay everything on each data set of a log, whose claims are never pooled.
+
+    Of `published` each data set gets the numbers of its own name, and a single one those that are named alone. Raises
+    ThinkbackError where some claims have no class labels, a verifier is listwise, or a main comparison cannot be
     replayed.
     """
-    contents = read_contents(log)
     listwise = listwise_verifiers(log, setting.pool)
     for name in (setting.verifier, setting.other_verifier):
         if name in listwise:
@@ -126,29 +146,61 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
             )
     if setting.dev is not None:
         check_development(log, setting, setting.dev)
-    labels = shared_labels(setting.claims(log, "dataset", "labels"))
+    spaces = label_spaces(setting.claims(log, "dataset", "labels"))
+    return tuple(
+        study_dataset(log, dataset, labels, _of_dataset(log, setting, dataset, spaces, published), listwise)
+        for dataset, labels in spaces.items()
+    )
+
+
+def _of_dataset(
+    log: Log, setting: FactcheckSetting, dataset: str, every: Collection[str], published: Sequence[PublishedDataset]
+) -> FactcheckSetting:
+    """What is asked of a data set: its own claims, those of its own to learn from, and its own published numbers."""
+    own = next((one for one in published if one.dataset == one.work.dataset(dataset)), None)
+    if len(every) == 1:
+        return replace(setting, published=own or (published[0] if len(published) == 1 else None))
+    asked, dev = {**setting.asked, "where": of_dataset(setting.where, dataset)}, None
+    if setting.dev is not None:
+        learnt = examples_of(log, matching(log, setting.dev, "dev"), ["dataset"])["dataset"]
+        dev = of_dataset(setting.dev, dataset) if (learnt == dataset).any() else None
+    return replace(setting, asked=asked, dev=dev, published=own, alone=False)
+
+
+def study_dataset(
+    log: Log, dataset: str, labels: tuple[str, ...], setting: FactcheckSetting, listwise: Collection[str] = ()
+) -> Study:
+    """Replay everything on one data set."""
+    contents = read_contents(log)
     main = runs.replay_methods(log, setting)
     depth = analyses.pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
-    others = sorted(contents.verifiers - {setting.verifier} - listwise)
+    others = sorted(_verifiers(log, setting) - {setting.verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
         other = runs.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
     by_cap = {cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps}
+    fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    swept = analyses.sensitivity(log, setting, depth.size)
+    keys = surrogate_keys(log, setting, [made.max_traces for made in fixed])
+    further, unresolved = beyond(log, setting), analyses.unresolved(log, setting, depth.size)
     missing = _missing(main, other, by_cap)
     if setting.other_verifier is None:
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
         several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
         missing |= {number: [several if others else nothing] for number in OTHER}
-    fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
-    missing["B.4"] = [str(gap) for gap in gaps]
+    missing |= {
+        "B.4": [str(gap) for gap in gaps], "sensitivity": list(swept.missing), "keys": list(keys.missing),
+        "orders": told(further.averaged),
+    }  # fmt: skip
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     parts: Mapping[tuple[str, str], ShownInterval | None] = {}
     if main.result is not None and main.priced_by == "device_s":
         parts = device_seconds(log, setting.pool, main.result, setting.settings)
     return Study(
-        name=log.name,
+        name=log.name if setting.alone else f"{log.name}, {dataset}",
+        dataset=dataset,
         simulated=log.simulated,
         labels=labels,
         setting=setting,
@@ -159,25 +211,49 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         budgets=fixed,
         budget_gaps=gaps,
         gold=analyses.gold_within(log, setting, depth.size),
-        unresolved=analyses.unresolved(log, setting, depth.size),
-        sensitivity=analyses.sensitivity(log, setting, depth.size),
-        surrogate_keys=surrogate_keys(log, setting, [made.max_traces for made in fixed]),
-        beyond=beyond(log, setting),
+        unresolved=unresolved,
+        sensitivity=swept,
+        surrogate_keys=keys,
+        beyond=further,
         device_s=parts,
         wall_s=analyses.wall_clock(log, setting),
         verified_elsewhere=analyses.verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
-        datasets=tuple(setting.claims(log, "dataset")["dataset"].drop_nulls().unique().sort()),
         features_note=features_note(setting.features, contents.features),
         notes=(*_claims(log, main, depth, setting.dev), *_notes(main)),
         missing=missing,
         warnings={
             "": main.warnings,
-            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in runs.warnings_of(made.result))),
+            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
+            "sensitivity": swept.warnings,
+            "keys": keys.warnings,
+            "orders": further.averaged.warnings,
+            "variants": warnings_of(further.variants),
+            "unresolved": (*main.warnings, *_many_left_out(depth, unresolved)),
             **dict.fromkeys(OTHER, other.warnings),
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
     )
+
+
+def _verifiers(log: Log, setting: FactcheckSetting) -> frozenset[str]:
+    """Verifiers that scored a claim that is asked about; all of the log's where the data set is alone."""
+    if setting.alone:
+        return read_contents(log).verifiers
+    claims, traces = setting.claims(log)["example_id"], log.scan("traces", ["trace_id", "example_id"])
+    asked = traces.filter(pl.col("example_id").is_in(claims.implode()))
+    scores = log.scan("verifications", ["trace_id", "verifier"]).join(asked, on="trace_id", how="semi")
+    return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
+
+
+def lacking(depth: analyses.Depth, shares: pl.DataFrame) -> int:
+    """Claims with a pool of the size that shares are of, but not among them."""
+    return depth.claims - depth.shorter - max(shares["n"].to_list())
+
+
+def _many_left_out(depth: analyses.Depth, shares: pl.DataFrame) -> Iterator[str]:
+    if (missing := lacking(depth, shares)) > WARN_EXCLUDED * depth.claims:
+        yield str(warning("many_left_out", f"{missing:,} of {depth.claims:,} claims are left out"))
 
 
 def _claims(log: Log, main: Methods, depth: analyses.Depth, dev: str | None) -> Iterator[Note]:
@@ -250,19 +326,23 @@ def told(methods: Methods) -> list[str]:
     return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
 
 
-def shared_labels(claims: pl.DataFrame) -> tuple[str, ...]:
-    """The label space of claims (columns dataset and labels). Raises ThinkbackError where they share none."""
+def label_spaces(claims: pl.DataFrame) -> dict[str, tuple[str, ...]]:
+    """The label space of each data set of claims (columns dataset and labels).
+
+    Raises ThinkbackError where some data set has none, or several.
+    """
     found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
     spaces = {tuple(labels) for labels in found["labels"]}
     if spaces == {()} or not spaces:
         raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
-    if len(spaces) > 1:
+    if () in spaces or found["dataset"].n_unique() < len(found):
         labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise ThinkbackError(
-            f"the study of fact checking needs claims that share one label space, and the log has {len(spaces)} (none "
-            f"counts as one): choose claims with {argument('where')}, such as \"dataset = '{labelled[0]}'\""
+            f"the study of fact checking needs claims that share one label space in each data set, and the log has "
+            f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
+            f"'{labelled[0]}'\""
         )
-    return spaces.pop()
+    return {dataset: tuple(labels) for dataset, labels in found.iter_rows()}
 
 
 NONE_KNOWN = {

@@ -18,7 +18,8 @@ from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
 from replay.runs.run import run
 from replay.sampling.surrogate import LABEL_SCORES
-from replay.studies.factcheck.runs import FactcheckSetting, warnings_of
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.kit.cells import warnings_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.show import ShownInterval

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from replay.studies.frontiers import frontier_points
+from replay.studies.kit.frontiers import frontier_points
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import headline, means
 from toolkit.show import PlottedBand, bands_figure, frontier, outcomes_figure, reliability_figure

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from replay.runs.coverage_notes import CALLS_FAILED
-from replay.studies.gaps import told_left_out, unlogged
+from replay.studies.kit.gaps import told_left_out, unlogged
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
 from toolkit.notes import Severity

@@ -132,12 +132,24 @@ def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
         wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
         message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
         yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
+    if "completion_ids" in types:
+        ids = pl.col("completion_ids")
+        message = "the list holds a negative number: ids of tokens count from 0"
+        yield ValueRule("completion_ids", "negative item", ids.list.min() < 0, message)
+        if "completion_tokens" in types:
+            known = ~pl.col("tokens_estimated").fill_null(False) if "tokens_estimated" in types else pl.lit(True)
+            flagged = known & (ids.list.len().cast(pl.Int64) > pl.col("completion_tokens"))
+            yield ValueRule("completion_ids", "length", flagged, _more_ids, ("completion_tokens",))
     if "contested" in types:
         names = [name for name in ("answer", "correct") if name in types]
         lacking = pl.any_horizontal(*(pl.col(name).is_null() for name in names), pl.lit(len(names) < 2))
         veiled = pl.col("opaque").fill_null(False) if "opaque" in types else pl.lit(False)
         message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
         yield ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
+
+
+def _more_ids(row: dict[str, Any]) -> str:
+    return f"has {len(row['completion_ids'])} ids, more than the {row['completion_tokens']} `completion_tokens`"
 
 
 def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:

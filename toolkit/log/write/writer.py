@@ -106,6 +106,7 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
     """The rows in order, in blocks of about `rows_per_shard` that split no example.
 
     A block reads those parts that hold examples of it, so parts of neighbouring examples are read in linear time.
+    Columns that a part lacks are null in its rows.
     """
     if isinstance(given, pl.DataFrame):
         rows = contract_rows(given, table)
@@ -120,7 +121,7 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
     counts = [collect(part.group_by("example_id").len()) for part in parts]
     ranges = list(example_ranges(counts, rows_per_shard))
     if len(ranges) <= 1:
-        yield from sorted_blocks(collect(pl.concat(parts)), table, rows_per_shard)
+        yield from sorted_blocks(collect(pl.concat(parts, how="diagonal")), table, rows_per_shard)
         return
     ends = [(ids.min(), ids.max()) for ids in (count["example_id"] for count in counts)]
     for low, high in ranges:
@@ -130,4 +131,4 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
             for part, (first, last) in zip(parts, ends, strict=True)
             if first is not None and first <= high and last >= low
         ]
-        yield contract_rows(collect(pl.concat(holding).filter(of_range)), table)
+        yield contract_rows(collect(pl.concat(holding, how="diagonal").filter(of_range)), table)

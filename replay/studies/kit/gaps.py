@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import polars as pl
 
@@ -11,6 +13,44 @@ from replay.runs.reuse import first_ids
 from toolkit.show import table_of
 
 LEFT_OUT_FILE = "left_out.csv"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why cells are dashes: said beneath a table with a dash in one of these columns, or always where none is named."""
+
+    text: str
+    columns: frozenset[str] = frozenset()
+
+    def concerns(self, dashed: Collection[str]) -> bool:
+        """Whether a table with dashes in these columns has to say it."""
+        return not self.columns or not self.columns.isdisjoint(dashed)
+
+
+class Named(Protocol):
+    """What was found on a data set, which has its name."""
+
+    @property
+    def dataset(self) -> str:
+        """The data set, as rows name it."""
+        ...
+
+
+P = TypeVar("P", bound=Named)
+
+
+def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]:
+    """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
+
+    Empty lines are left out.
+    """
+    by_part = [(part.dataset, [line for line in told(part) if line]) for part in parts]
+    lines: list[str] = []
+    for dataset, own in by_part:
+        for line in own:
+            of_all = all(line in others for _, others in by_part)
+            lines.append(line if of_all else f"{dataset}: {line}")
+    return list(dict.fromkeys(lines))
 
 
 def unlogged(what: str, of: str) -> str:

@@ -1,0 +1,85 @@
+"""Traces that were given up after their first tokens: calls of their own, beside those of the pool that ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from replay.data.block import SCORE_COSTS, LoggedPool, Scores
+
+SECONDS = ("latency_s", "device_s")
+
+
+def cut_name(pool: str, tokens: int) -> str:
+    """What a block calls the traces of a pool that were given up after so many tokens."""
+    return f"{pool}, given up after {tokens} tokens"
+
+
+def seconds_column(cost: str, tokens: int) -> str:
+    """The column of traces with the seconds of their first tokens."""
+    return f"{cost}@{tokens}"
+
+
+def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedPool:
+    """A pool of which every trace was given up after so many tokens; `price` (E, T) of these, where there are prices.
+
+    No trace has an answer, and nothing is known of what it would have become: no score, feature or signal.
+    """
+    unseen = np.full(pool.code.shape, np.nan)
+    known = pool.there
+    costs = {
+        "finalizers": np.where(known, 0.0, np.nan),
+        "truncated": np.where(known, 0.0, np.nan),
+        "prompt_tokens": pool.costs["prompt_tokens"],
+        "completion_tokens": np.where(known, float(tokens), np.nan),
+        **{cost: pool.signals.get(seconds_column(cost, tokens), unseen) for cost in SECONDS},
+        **({} if price is None else {"price": price}),
+    }
+    nowhere = np.full_like(pool.code, -1)
+    return replace(
+        pool,
+        name=cut_name(pool.name, tokens),
+        code=nowhere,
+        word=nowhere,
+        costs=costs,
+        judged=_worthless(pool.judged),
+        credit=_worthless(pool.credit),
+        scores={name: _blank(scores) for name, scores in pool.scores.items()},
+        signals=dict.fromkeys(pool.signals, unseen),
+        features=dict.fromkeys(pool.features, unseen),
+        opaque=None,
+        contested=None,
+    )
+
+
+def with_given_up(pool: LoggedPool, cut: LoggedPool, given_up: np.ndarray) -> LoggedPool:
+    """The pool with the traces in `given_up` (E, T) as they are in `cut`.
+
+    Scores stay: walks read those of valid traces alone, and a call that ranked all traces is known by what it saw.
+    """
+
+    def mixed(of: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: np.where(given_up, other[name], values) for name, values in of.items()}
+
+    return replace(
+        pool,
+        code=np.where(given_up, cut.code, pool.code),
+        word=np.where(given_up, cut.word, pool.word),
+        costs=mixed(pool.costs, cut.costs),
+        judged=np.where(given_up, cut.judged, pool.judged),
+        credit=np.where(given_up, cut.credit, pool.credit),
+        signals=mixed(pool.signals, cut.signals),
+        features=mixed(pool.features, cut.features),
+    )
+
+
+def _worthless(values: np.ndarray) -> np.ndarray:
+    """What no answer is worth: 0, and nothing where there is no verdict."""
+    return np.where(np.isnan(values), np.nan, 0.0)
+
+
+def _blank(scores: Scores) -> Scores:
+    none = np.zeros(scores.score.shape)
+    return Scores(none + np.nan, none, dict.fromkeys((*SCORE_COSTS, *scores.costs), none))

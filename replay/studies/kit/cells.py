@@ -1,0 +1,74 @@
+"""Numbers of a run as rows of tables take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
+from replay.runs.result import Result
+from toolkit.log import Log, collect
+from toolkit.notes import Severity
+from toolkit.show import ShownInterval
+from toolkit.stats import Summary
+
+TOLD = (CALLS_FAILED, LEFT_OUT)
+"""Codes of the notes that stand above every table, as warnings do."""
+
+
+@dataclass(frozen=True)
+class PolicyCells:
+    """A policy of a run: what a row of a table is of."""
+
+    statistics: Summary
+    policy: str
+
+    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`; None where it is not known."""
+        return cell(self.statistics, self.policy, metric, scale)
+
+
+def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    """One cell of a summary."""
+    rows = statistics.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(rows[0], scale) if rows else None
+
+
+def means(statistics: Summary, policy: str) -> dict[str, ShownInterval | None]:
+    """Every metric of a policy with its interval."""
+    frame = statistics.summary.filter(policy=policy).select("metric", "estimate", "low", "high")
+    return {metric: ShownInterval.of(cells) for metric, *cells in frame.iter_rows()}
+
+
+def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+    """Difference, its ends and p-value, where the two policies are compared."""
+    found = comparisons.filter(policy=policy, baseline=against, metric=metric)
+    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
+
+
+def warnings_of(result: Result | None) -> tuple[str, ...]:
+    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
+    which reason.
+    """
+    notes = result.notes if result is not None else ()
+    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
+
+
+def estimate(found: Any) -> float | None:
+    """The estimate of a cell."""
+    return None if found is None else found.estimate
+
+
+def datasets(log: Log, ids: pl.Series) -> Iterator[str]:
+    """Data sets of some examples, by name."""
+    scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
+    yield from collect(scan.select(pl.col("dataset").drop_nulls().unique().sort()), log)["dataset"]
+
+
+def of_dataset(where: str | None, dataset: str) -> str:
+    """The condition on the examples of one data set, among those of another condition."""
+    quoted = dataset.replace("'", "''")
+    return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"

@@ -1,0 +1,90 @@
+"""Published numbers as they were transcribed, and which of them a row of a study stands beside."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+PublishedRow = Mapping[str, Any]
+"""Numbers of one row of a published table, by its columns; empty where the work has no such row."""
+
+
+@cache
+def document(work: str) -> dict[str, Any]:
+    """Everything that was transcribed of a work: tables, claims, the arithmetic that they should satisfy."""
+    path = files("replay") / "studies" / "data" / f"{work}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
+    """Columns and rows of a table; none where the work has no such table."""
+    found = next((one for one in document(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
+    return tuple(found["columns"]), tuple(dict(zip(found["columns"], row, strict=True)) for row in found["rows"])
+
+
+@dataclass(frozen=True)
+class Work:
+    """A published work: its file in `data`, and how its tables name data sets.
+
+    `datasets` maps plain names (small letters and digits) to the work's own. Where a table has a column `dataset`, its
+    rows are those of one data set. `only` names the data set of tables that have no such column, by their number;
+    `prefixed` tables have a column for each data set, which begins with its name.
+    """
+
+    name: str
+    datasets: Mapping[str, str]
+    only: Mapping[str, str] = field(default_factory=dict)
+    prefixed: frozenset[str] = frozenset()
+
+    def dataset(self, name: str) -> str | None:
+        """The work's name of a data set; None where it has no such one."""
+        return self.datasets.get(re.sub(r"[^a-z0-9]", "", name.lower()))
+
+    def rows(self, table: str) -> tuple[PublishedRow, ...]:
+        """All rows of a table."""
+        return _table(self.name, table)[1]
+
+    def row(self, table: str, dataset: str | None, **keys: object) -> PublishedRow:
+        """The first row of a data set, by its plain or its published name, in which these columns have these values.
+
+        It is without them. Empty where the work has no such row, no such data set, or a key is None.
+        """
+        known = None if dataset is None else self.dataset(dataset)
+        columns, rows = _table(self.name, table)
+        if known is None or None in keys.values() or self.only.get(table, known) != known:
+            return {}
+        if "dataset" in columns:
+            keys = {"dataset": known, **keys}
+        found = next((row for row in rows if all(row.get(key) == value for key, value in keys.items())), {})
+        left = {key: value for key, value in found.items() if key not in keys and value is not None}
+        if table not in self.prefixed:
+            return left
+        own = f"{known.lower()}_"
+        return {key.removeprefix(own): value for key, value in left.items() if key.startswith(own)}
+
+    def stated(self, text: str) -> float:
+        """The number that the work's text, outside its tables, states of something."""
+        return next(float(one["value"]) for one in document(self.name)["claims"] if one["text"] == text)
+
+
+@dataclass(frozen=True)
+class PublishedDataset:
+    """A data set of a work, by the work's own name: looks up its rows and single numbers."""
+
+    work: Work
+    dataset: str
+
+    def row(self, table: str, **keys: object) -> PublishedRow:
+        """The numbers of a row of a table, without its keys; empty where there is none."""
+        found = self.work.row(table, self.dataset, **keys)
+        return {key: float(value) for key, value in found.items() if isinstance(value, float | int)}
+
+    def value(self, table: str, column: str, **keys: object) -> float | None:
+        """The number in a row of a table; None where the work has no such row, or no number there."""
+        return self.row(table, **keys).get(column)

@@ -1,0 +1,147 @@
+"""The policies of one run as cells of tables: sums, ratios, changes and paired differences, resampled together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from replay.runs.result import Result
+from replay.studies.kit.cells import cell, compared, warnings_of
+from toolkit.show import ShownInterval
+from toolkit.stats.intervals import ResampledValues
+
+
+@dataclass(frozen=True)
+class RunCells:
+    """Cells of a run; None where nothing could be replayed, so that all of them are dashes."""
+
+    result: Result | None
+    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False, kw_only=True)
+
+    @property
+    def n(self) -> int:
+        """Examples compared."""
+        return self.result.statistics.n if self.result is not None else 0
+
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`."""
+        return None if self.result is None else cell(self.result.statistics, policy, metric, scale)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said above a table of these."""
+        return warnings_of(self.result)
+
+    def total(self, policy: str, metric: str) -> float | None:
+        """Sum over the examples."""
+        found = self.cell(policy, metric, self.n)
+        return None if found is None else found.estimate
+
+    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
+        """One mean over another, such as seconds per trace, resampled together."""
+        return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
+
+    def change(self, policy: str, metric: str, against: str) -> ShownInterval | None:
+        """Change of a mean against another policy's, in percent: negative where it is less.
+
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        """
+        return self._drawn((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+
+    def difference(
+        self, policy: str, metric: str, against: str, scale: float = 1.0
+    ) -> tuple[ShownInterval | None, float | None]:
+        """Paired difference of a metric to another policy's, times `scale`, and its p-value.
+
+        Of the run's own comparison where it made one, else of one more from the same resamples.
+        """
+        one, two = self._estimate(policy, metric), self._estimate(against, metric)
+        if self.result is None or one is None or two is None:
+            return None, None
+        made = compared(self.result.statistics.comparisons, policy, against, metric)
+        if made is None:
+            names = [policy, against]
+            made = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
+        _, low, high, p_value = made or (None,) * 4
+        return ShownInterval(one - two, low, high).times(scale), p_value
+
+    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self._drawn((policy, metric), None, lambda a, _: scale * a)
+
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> ShownInterval | None:
+        one = self._estimate(*first)
+        two = 1.0 if second is None else self._estimate(*second)
+        if self.result is None or one is None or two is None or two == 0:
+            return None
+        a = self._draws(*first)
+        b = np.ones_like(a) if second is None else self._draws(*second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = float(value(one, two))
+        if not ordered.enough[0] or self.n < 2:
+            return ShownInterval(estimate)
+        low, high = ordered.percentile(self.result.provenance["level"])
+        return ShownInterval(estimate, float(low[0]), float(high[0]))
+
+    def _estimate(self, policy: str, metric: str) -> float | None:
+        cells = [self.cell(policy, name) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+
+    def _draws(self, policy: str, metric: str) -> np.ndarray:
+        result = self.result
+        if result is None:
+            return np.zeros(0)
+        row = [policy.name for policy in result.policies].index(policy)
+        for name in metric.split("+"):
+            if name not in self._memo:
+                self._memo[name] = result.summariser.draws(name)
+        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
+
+
+@dataclass(frozen=True)
+class PolicyOfRun:
+    """One policy of a run: what a row is of."""
+
+    cells: RunCells
+    name: str
+
+    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`."""
+        return self.cells.cell(self.name, metric, scale)
+
+    def total(self, metric: str) -> float | None:
+        """The sum of a metric over the examples."""
+        return self.cells.total(self.name, metric)
+
+    def sum_of(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self.cells.sum_of(self.name, metric, scale)
+
+    def change(self, metric: str, against: str) -> ShownInterval | None:
+        """Change of a mean against another policy's, in percent; None for that policy itself."""
+        return None if self.name == against else self.cells.change(self.name, metric, against)
+
+
+def total(metric: str) -> Callable[[PolicyOfRun], float | None]:
+    """As a column's value: the sum of a metric over the examples."""
+    return lambda of: of.total(metric)
+
+
+def sum_of(metric: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
+    """As a column's value: a mean, or the sum of several."""
+    return lambda of: of.sum_of(metric)
+
+
+def hours(metric: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
+    """As a column's value: seconds of all examples in hours; of a sum, its parts resampled together."""
+    return lambda of: (of.sum_of if "+" in metric else of.cell)(metric, of.cells.n / 3600)
+
+
+def change(metric: str, against: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
+    """As a column's value: how a mean differs from another policy's, in percent."""
+    return lambda of: of.change(metric, against)

@@ -1,0 +1,168 @@
+"""Several data sets of one log: a row each in one table, never pooled; and the study as a function."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+import thinkback as tb
+from generate.simulation.claims import simulate_claims
+from replay.studies.factcheck.published import published
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.study import _of_dataset, label_spaces
+from replay.studies.factcheck.tables import quality
+from replay.studies.kit.published import PublishedDataset
+from tests.show.whole import assert_paper
+from tests.studies.claims import rows
+from toolkit.errors import ThinkbackError
+from toolkit.log import collect, merge_logs, open_log, write_log
+
+SAME = ("table_5_1", "table_5_3", "table_5_6", "table_5_11", "table_B_1", "table_B_4", "paired", "budgets")
+ASKED = {"where": "split = 'test'", "caps": [15], "orders": 2, "resamples": 20}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """45 claims of each simulated data set; of ClaimDecomp also 20 to learn from."""
+    folder, made = tmp_path_factory.mktemp("parts"), []
+    for name, dev in (("quantemp", 0), ("claimdecomp", 20)):
+        log = simulate_claims(folder / f"whole-{name}", name, dev=dev)
+        examples = collect(log.scan("examples"), log)
+        few = examples.group_by("split", "gold", maintain_order=True).head(15)
+        kept = pl.col("example_id").is_in(few["example_id"].implode())
+        tables = {table: collect(log.scan(table), log).filter(kept) for table in log.shards}
+        write_log(folder / name, name=name, tables=tables, simulated=True)
+        made.append(folder / name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def both(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tb.StudyReport:
+    merged = tmp_path_factory.mktemp("merged") / "two"
+    merge_logs([str(path) for path in parts], merged, name="two")
+    return tb.study_factcheck(
+        str(merged), published=["quantemp", "claimdecomp"], dev="split = 'dev'", **(ASKED | {"where": "split = 'test'"})
+    )
+
+
+@pytest.mark.slow
+def test_every_row_is_that_of_its_data_set_alone(both: tb.StudyReport, parts: list[Path], tmp_path: Path) -> None:
+    both.save(tmp_path / "both")
+    assert_paper(tmp_path / "both")
+    assert [one.dataset for one in both.parts] == ["claimdecomp", "quantemp"]
+    for path in parts:
+        alone = tb.study_factcheck(str(path), published=path.name, **ASKED)
+        alone.save(tmp_path / path.name)
+        for name in (
+            "table_5_1",
+            "table_5_3",
+            "table_5_6",
+            "table_5_11",
+            "table_B_1",
+            "table_B_4",
+            "paired",
+            "budgets",
+        ):
+            mine = [
+                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                for row in rows(tmp_path / "both" / f"{name}.csv")
+                if row.get("Dataset", row.get("Setting")) == path.name
+            ]
+            own = [
+                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                for row in rows(tmp_path / path.name / f"{name}.csv")
+            ]
+            columns = mine[0].keys() & own[0].keys()
+            assert len(columns) > 4
+            assert [{c: row[c] for c in columns} for row in mine] == [{c: row[c] for c in columns} for row in own], name
+    ours = {row["Dataset"]: row for row in rows(tmp_path / "both" / "table_5_3.csv")}
+    assert ours["quantemp"]["operations_published"] != ours["claimdecomp"]["operations_published"]
+    quantemp_alone = {row["Dataset"] for row in rows(tmp_path / "both" / "table_5_8.csv")}
+    assert quantemp_alone == {"quantemp"}  # the only one with a second verifier
+
+
+@pytest.mark.slow
+def test_the_report_compiles_without_an_overfull_box(both: tb.StudyReport, tmp_path: Path) -> None:
+    """As it stands, and its tables in articles of one column and of two."""
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed, so the LaTeX of studies is checked by widths alone")
+    out = both.save(tmp_path / "out")
+    inputs = "".join(rf"\input{{{path.stem}}}\clearpage " for path in sorted(out.glob("table_*.tex")))
+    for name, options in (("one", ""), ("two", "twocolumn")):
+        page = r"\usepackage[textwidth=6.75in]{geometry}" if options else ""
+        head = rf"\documentclass[{options}]{{article}}{page}\usepackage{{booktabs,siunitx,textcomp}}"
+        (out / f"{name}.tex").write_text(rf"{head}\begin{{document}}{inputs}\end{{document}}", encoding="utf-8")
+    for name in ("report", "one", "two"):
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        ran = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=240, check=False)
+        assert ran.returncode == 0, ran.stdout[-2000:]
+        assert "Overfull" not in ran.stdout, name
+
+
+@pytest.mark.slow
+def test_what_is_said_of_one_data_set_has_its_name(both: tb.StudyReport) -> None:
+    text = both.tables["table_5_8"].markdown()
+    assert "- claimdecomp: the log has one verifier that scores each trace alone, so nothing is compared" in text
+    assert "name the claims to learn from with `dev`" in both.tables["variants"].markdown()
+    policies = [(row[0], row[1]) for row in both.tables["variants"].rows]
+    assert ("claimdecomp", "prior: linear") in policies
+    assert ("quantemp", "prior: linear") not in policies  # no claims of `dev` are of it
+    assert set(both.record["datasets"]) == {"claimdecomp", "quantemp"}
+    assert "Notes, quantemp" in both.words
+    assert {"figure_5_2-claimdecomp", "figure_5_2-quantemp"} <= both.figures.keys()
+
+
+def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
+    claims = pl.DataFrame({"dataset": ["a", "a", "b"], "labels": [["x", "y"], ["x", "y"], ["s", "t", "u"]]})
+    assert label_spaces(claims) == {"a": ("x", "y"), "b": ("s", "t", "u")}
+    mixed = claims.with_columns(dataset=pl.lit("a"))
+    with pytest.raises(ThinkbackError, match="share one label space in each data set, and the log has 2"):
+        label_spaces(mixed)
+    lacking = pl.concat([claims, pl.DataFrame({"dataset": ["c"], "labels": [None]}, schema=claims.schema)])
+    with pytest.raises(ThinkbackError, match="dataset = 'a'"):
+        label_spaces(lacking)
+
+
+def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
+    def part(*labels: str, letters: tuple[str, ...] = ()) -> SimpleNamespace:
+        return SimpleNamespace(labels=labels, letters=dict(zip("TFC", letters, strict=False)))
+
+    thesis = part("true", "false", "conflicting", letters=("true", "false", "conflicting"))
+    columns = quality([thesis, thesis])  # type: ignore[list-item]
+    assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
+    columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
+    assert [column.heading for column in columns[:3]] == ["F1 true", "F1 false", "F1 conflicting"]
+    assert [column.note for column in columns[:3]] == ["", "", "a dash: of data sets without the class `conflicting`"]
+
+
+def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'"})
+    both = [published("quantemp"), published("claimdecomp")]
+
+    def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:
+        found = _of_dataset(None, setting, dataset, every, known).published  # type: ignore[arg-type]
+        return None if found is None else found.dataset
+
+    assert of("claimdecomp", ("claimdecomp", "quantemp"), both) == "ClaimDecomp"
+    assert of("claimdecomp", ("claimdecomp", "quantemp"), both[:1]) is None
+    assert of("other", ("other", "quantemp"), both) is None
+    assert of("other", ("other",), both[:1]) == "QuanTemp"  # of another data set, which a note says
+    assert of("other", ("other",), both) is None
+    assert _of_dataset(None, setting, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
+
+
+def test_what_the_function_refuses(parts: list[Path]) -> None:
+    log = open_log(str(parts[1]))
+    for given, message in (
+        ({"caps": [15, 0]}, r"`caps` is \[15, 0\]; it takes integers of at least 1"),
+        ({"orders": 0}, "`orders` is 0; it takes an integer of at least 1"),
+        ({"published": "quantemq"}, "nothing is published on `quantemq`"),
+        ({"verifier": "loro"}, "no verifier `loro`"),
+    ):
+        with pytest.raises(ThinkbackError, match=message):
+            tb.study_factcheck(log, **given)
