@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altair
+
 import replay
 from generate.simulation.grid import simulate
 from toolkit.show.dashboard.page import vega_script
@@ -123,7 +124,9 @@ def main() -> None:
             plain.append(seconds(browser, folder / "plain.html", "done"))
         browser.close()
     first, whole, bare = map(statistics.median, (table, charts, plain))
-    print(f"{len(found.examples):,} examples × {TRACES} traces × {len(found.policies)} policies: page of {size:,} bytes")
+    print(
+        f"{len(found.examples):,} examples × {TRACES} traces × {len(found.policies)} policies: page of {size:,} bytes"
+    )
     print(f"written in {written:.1f} s; medians of {given.repeat}:")
     print(f"first table   {first:.2f} s")
     print(f"every chart   {whole:.2f} s")

@@ -48,7 +48,7 @@ def write_dashboard(
         raise ThinkbackError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
     folders = [_folder(one) for one in found]
     beside = page.with_name(f"{page.stem}_texts")
-    for path in (page, beside):
+    for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
     told = [described(one, folder, name) for one, folder, name in zip(found, folders, names, strict=True)]

@@ -54,6 +54,14 @@ verifier = "strong"
 stop = { rule = "margin", margin = [0.1, 0.3, 0.5] }
 
 [[policy]]
+name = "more than there are"
+kind = "sample"
+pool = "n8"
+max_traces = 12
+select = "majority"
+on_missing = "use_available"
+
+[[policy]]
 name = "gated"
 kind = "when"
 base = { kind = "sample", pool = "probe", max_traces = 1, select = "first" }

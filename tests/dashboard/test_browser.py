@@ -171,10 +171,18 @@ def test_the_example_browser_walks(browse: Open, page_file: Path, saved: Path, r
     dev = set(result.examples.filter(split="dev")["example_id"])
     assert page.text("#example-count").startswith(f"{len(dev & set(differing['example_id']))} example")
     page.page.select_option("#group", label="all")
-    page.page.click("#next")
-    page.page.click("#next")
-    page.page.wait_for_selector("#texts pre")
-    page.settled()
+    page.page.select_option("#second", label="more than there are")
+    page.page.select_option("#show", label="exhausted: the log ran out for one of them")
+    out = pl.read_parquet(saved / "outcomes.parquet").filter(policy="more than there are", ending="exhausted")
+    assert len(out) > 0
+    assert page.text("#example-count").startswith(f"{len(out)} example")
+    page.page.select_option("#second", label=second)
+    page.page.select_option("#show", label="all examples")
+    for _ in range(4):  # one after the other, each has its picture
+        page.page.click("#next")
+        page.page.wait_for_selector("#texts pre")
+        page.settled()
+        assert page.page.locator("#block-0-traces svg, #block-0-stops svg").count() == 2
     picture_is_what_was_saved(page, saved, (first, second))
     again = browse(page_file, page.js("location.hash"))
     assert again.text("#example-title") == page.text("#example-title")
@@ -291,6 +299,19 @@ def test_all_is_reached_by_keyboard(browse: Open, page_file: Path) -> None:
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("#example-title")
     assert page.js("document.activeElement.id") == "next"
+
+
+def test_links_of_the_page_keep_the_view_and_addresses_change_it(browse: Open, page_file: Path) -> None:
+    page = browse(page_file, "#policies=first&find=maj&only=nonsense&cost=%ff&show=")
+    assert page.js("[state.picked.length, state.find, state.only, state.show]") == [1, "maj", "all", "all"]
+    page.page.get_by_role("link", name="examples").click()
+    page.page.wait_for_timeout(50)
+    assert page.js("[state.picked.length, state.find]") == [1, "maj"]
+    page.js("location.hash = '#find=gated&policies=gated%2C'")
+    page.page.wait_for_timeout(50)
+    assert page.page.input_value("#find") == "gated"
+    assert page.js("state.picked.length") == 0
+    assert {name.partition("[")[0] for name in page.policies()} == {"gated"}
 
 
 def test_several_results_stand_side_by_side(browse: Open, result: Result, log: Path, tmp_path: Path) -> None:

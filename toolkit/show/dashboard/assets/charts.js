@@ -2,6 +2,7 @@
 
 const SPECS = ready("charts");
 const drawn = new Map();
+const NAMES_OF = new Map();
 const OPTIONS = {
   ast: true, renderer: "svg", actions: false, defaultStyle: false, mode: "vega-lite", logLevel: 1,
 };
@@ -16,49 +17,47 @@ function filled(part, own) {
 }
 
 // One chart in one place: what is asked last is drawn last, and data alone change without a new chart.
-async function draw(at, chart, own, data, heard) {
-  const before = drawn.get(at) || { turn: Promise.resolve() };
+function draw(at, chart, own, data, heard) {
   const width = place(at).clientWidth;
-  own = { names: Math.round(Math.min(240, width * 0.3)), legend: Math.max(2, Math.floor(width / 160)),
-    words: Math.round(0.45 * width), ...own };
-  const wanted = JSON.stringify([chart, own, Object.entries(data).map(([name, rows]) => [name, rows.length > 0])]);
-  const next = { ...before, wanted };
-  next.turn = before.turn.then(async () => {
-    if (drawn.get(at) !== next) return;
-    if (before.made === wanted && before.view) {
-      for (const [name, rows] of Object.entries(data)) before.view.data(name, copied(rows));
-      await before.view.runAsync();
+  const room = { names: Math.round(Math.min(240, width * 0.3)), legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
+  const filling = { ...room, ...own };
+  const wanted = JSON.stringify([chart, filling, Object.entries(data).map(([name, rows]) => [name, rows.length > 0])]);
+  const held = drawn.get(at) || { turn: Promise.resolve() };
+  const asked = {};
+  held.asked = asked;
+  held.turn = held.turn.catch(() => null).then(async () => {
+    if (held.asked !== asked || !place(at)) return;
+    if (held.made === wanted && held.inner.isConnected) {
+      for (const [name, rows] of Object.entries(data)) held.view.data(name, copied(rows));
+      await held.view.runAsync();
     } else {
-      if (before.view) before.view.finalize();
-      const spec = filled(SPECS[chart], own);
+      if (held.view) held.view.finalize();
+      const spec = filled(SPECS[chart], filling);
       spec.datasets = Object.fromEntries(Object.entries(data).map(([name, rows]) => [name, copied(rows)]));
-      const inner = element("div", { class: "drawing" });
-      place(at).replaceChildren(inner);
-      const made = await vegaEmbed(inner, spec, { ...OPTIONS, tooltip: tip });
-      next.view = made.view;
-      if (heard) next.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
+      held.inner = element("div", { class: "drawing" });
+      held.made = null;
+      place(at).replaceChildren(held.inner);
+      held.view = (await vegaEmbed(held.inner, spec, { ...OPTIONS, tooltip: tip })).view;
+      if (heard) held.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
+      held.made = wanted;
     }
-    next.made = wanted;
-    tidied(at);
+    if (held.inner.isConnected) tidied(held.inner, NAMES_OF.get(at));
   });
-  drawn.set(at, next);
-  return next.turn;
+  drawn.set(at, held);
+  return held.turn;
 }
 
 const copied = (rows) => rows.map((row) => ({ ...row }));
 
 // Vega names every mark for screen readers; the chart's own name, and the table below it, say more in less.
-function tidied(at) {
-  const svg = place(at).querySelector("svg");
-  const named = place(at).querySelector("[aria-label]");
-  const name = SPECS_NAMES.get(at) || (named ? named.getAttribute("aria-label") : "chart");
-  for (const part of place(at).querySelectorAll("[role], [aria-label], [aria-roledescription]")) {
+function tidied(inner, name) {
+  for (const part of inner.querySelectorAll("[role], [aria-label], [aria-roledescription]")) {
     for (const attribute of ["role", "aria-label", "aria-roledescription", "aria-hidden"]) part.removeAttribute(attribute);
   }
+  const svg = inner.querySelector("svg");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", name);
+  svg.setAttribute("aria-label", name || "chart");
 }
-const SPECS_NAMES = new Map();
 
 // What a mark says where the pointer is.
 function tip(handler, event, item, value) {
@@ -92,8 +91,9 @@ function numbersBelow(id, heads, rows) {
 }
 
 function absent(at, why) {
-  const before = drawn.get(at);
-  if (before && before.view) before.view.finalize();
+  const held = drawn.get(at);
+  if (held) held.asked = null;
+  if (held && held.view) held.view.finalize();
   drawn.delete(at);
   fill(at, element("p", { class: "quiet" }, why));
 }

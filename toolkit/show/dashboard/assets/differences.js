@@ -53,8 +53,8 @@ function drawDifferences() {
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${100 * found.level} % limits that hold for all `
     + `${own ? "differences to it" : "pairs of policies"} at once. ${apartOf(rows, all)}`);
   const title = `Δ ${points.label}, minus ${name}`;
-  SPECS_NAMES.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
-  SPECS_NAMES.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
+  NAMES_OF.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
+  NAMES_OF.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
   if (!rows.length) absent("forest", "No policy passes the filters.");
   else draw("forest", "forest", { difference: title, description: title, height: tall(rows.length) }, { rows, zero: [{ zero: 0 }] });
   numbersBelow("forest-numbers", ["policy", title, "p", ""], rows.map((one) => [one.name, one.said, one.p, one.told]));
@@ -102,7 +102,7 @@ function drawHeadroom() {
     const [value, low, high] = part === "right" ? [room.accuracy[number], null, null] : measured(part, number);
     return { name: policy(number).called, part, place: at, share: 100 * value, text: withLimits(percent, value, low, high) };
   }));
-  SPECS_NAMES.set("headroom", `The gap of ${counted(numbers.length, "policy", "policies")} to always right, in its parts`);
+  NAMES_OF.set("headroom", `The gap of ${counted(numbers.length, "policy", "policies")} to always right, in its parts`);
   draw("headroom", "headroom", { description: "headroom", height: tall(numbers.length) }, { bars });
 }
 
@@ -119,7 +119,7 @@ function drawCurves() {
     high: row.high === null ? null : 100 * row.high, said: withLimits(percent, row.estimate, row.low, row.high),
   }));
   const ticks = [...new Set(rows.map((row) => row.k))].sort((one, other) => one - other);
-  SPECS_NAMES.set("curves", `Curves over the number of traces of the pool ${pools[at]}`);
+  NAMES_OF.set("curves", `Curves over the number of traces of the pool ${pools[at]}`);
   draw("curves", "curves", { ticks, series: [...new Set(rows.map((row) => row.series))], description: "curves" }, { lines: rows });
   numbersBelow("curves-numbers", ["series", "k", "%"], rows.map((row) => [row.series, row.k, row.said]));
 }
@@ -146,7 +146,7 @@ function drawResults() {
       name: called.get(name), result: result.name, value: scaled(found.value), low: scaled(found.low),
       high: scaled(found.high), told: withLimits(form, found.value, found.low, found.high),
     })));
-  SPECS_NAMES.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
+  NAMES_OF.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
   draw("results", "results", { quality: form.label, series: results.map((one) => one.name), description: "results", height: tall(2 * kept.length) }, { results: rows });
   numbersBelow("results-numbers", ["policy", ...results.map((one) => one.name)], kept.map((name) => [called.get(name),
     ...results.map((one) => { const found = cell(one, name); return found ? withLimits(form, found.value, found.low, found.high) : "–"; })]));

@@ -110,10 +110,10 @@ async function drawBlock(block, at) {
   const ticks = block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0);
   const own = { steps, answers, ticks, description: "picture of one question" };
   const scores = block.steps.flatMap((one) => one.each.map((each) => ({ ...each, step: one.step, sample: one.sample })));
-  SPECS_NAMES.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
-  SPECS_NAMES.set(`block-${at}-scores`, "Scores of the traces by verifier");
-  SPECS_NAMES.set(`block-${at}-spent`, "Tokens so far");
-  SPECS_NAMES.set(`block-${at}-stops`, block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
+  NAMES_OF.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
+  NAMES_OF.set(`block-${at}-scores`, "Scores of the traces by verifier");
+  NAMES_OF.set(`block-${at}-spent`, "Tokens so far");
+  NAMES_OF.set(`block-${at}-stops`, block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
   const rows = block.steps.map((one) => { const { each, ...rest } = one; return { ...rest, tokens: String(rest.tokens) }; });
   numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", "tokens so far"],
     block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.spent]));

@@ -81,7 +81,7 @@ function drawPlane() {
     one.level = near ? (before.level + 1) % 5 : 0;
     one.lift = -10 - 15 * one.level;
   });
-  SPECS_NAMES.set("plane", `${quality.label} against ${cost.axis}: ${counted(points.length, "policy", "policies")}, `
+  NAMES_OF.set("plane", `${quality.label} against ${cost.axis}: ${counted(points.length, "policy", "policies")}, `
     + `${front.length} on the front: ${front.slice(0, 12).map((one) => one.name).join(", ")}`);
   const own = { cost: cost.axis, quality: quality.label, description: "accuracy against cost" };
   const plainFirst = [...points].sort((one, other) => (one.kind !== "policy") - (other.kind !== "policy") || one.size - other.size);

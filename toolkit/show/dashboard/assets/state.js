@@ -5,6 +5,7 @@ const state = {
   result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, hidden: new Set(),
   only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "",
 };
+const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null };
 const watchers = [];
 const watch = (keys, draw) => watchers.push({ keys, draw });
 const current = () => results[state.result];
@@ -13,10 +14,12 @@ const metric = (name) => current().metrics.find((one) => one.metric === name);
 
 function change(part) {
   const keys = Object.keys(part);
-  Object.assign(state, part);
-  if (keys.includes("result")) {
-    Object.assign(state, { cost: null, baseline: null, sort: null, example: null, group: "", sweeps: {}, slid: null });
+  if (keys.includes("result")) {  // what was picked stays picked where the other result has it
+    const names = results[part.result].policies.map((one) => one.name);
+    const kept = state.picked.map((one) => names.indexOf(policy(one).name)).filter((one) => one >= 0);
+    Object.assign(state, OF_ONE_RESULT, { picked: kept, sweeps: {} });
   }
+  Object.assign(state, part);
   writeAddress();
   for (const watcher of watchers) {
     if (keys.includes("result") || watcher.keys.some((key) => keys.includes(key))) watcher.draw();
@@ -48,7 +51,7 @@ function writeAddress() {
 }
 
 function readAddress() {
-  if (location.hash.slice(1) === written) return;
+  if (location.hash.slice(1) === written || (location.hash && place(location.hash.slice(1)))) return;
   const told = {};
   for (const part of location.hash.slice(1).split("&")) {
     const [name, ...rest] = part.split("=");
@@ -58,12 +61,13 @@ function readAddress() {
   const names = results[result].policies.map((one) => one.name);
   const numbered = (name) => names.indexOf(plain(name));
   const found = (told.policies || "").split(",").map(numbered).filter((one) => one >= 0);
-  change({ result });
   const base = told.baseline === undefined ? -1 : numbered(told.baseline);
   const rest = Object.entries(ADDRESSED).map(([name, key]) => [key, plain(told[name] || "")]);
-  const part = { ...Object.fromEntries(rest), picked: found, baseline: base < 0 ? null : base };
-  change({ ...part, show: part.show || "all", only: part.only || "all", cost: part.cost || null,
-           example: part.example || null });
+  const part = { ...Object.fromEntries(rest), result, picked: found, baseline: base < 0 ? null : base };
+  change({
+    ...part, cost: part.cost || null, example: part.example || null,
+    show: part.show in SHOWN ? part.show : "all", only: part.only in ONLY ? part.only : "all",
+  });
 }
 
 function plain(text) {

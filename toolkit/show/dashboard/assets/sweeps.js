@@ -110,7 +110,7 @@ function drawSweep(at) {
     };
   };
   const rows = along.map(row).sort((one, other) => one.place - other.place);
-  SPECS_NAMES.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${sweep.keys[k].key}, at ${nameOf(sweep, setting)}`);
+  NAMES_OF.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${sweep.keys[k].key}, at ${nameOf(sweep, setting)}`);
   draw(`sweep-${at}`, "sweep", { key: sweep.keys[k].key, quality: quality.label, description: sweep.name },
     { band: rows.filter((one) => one.low !== null), settings: rows, here: [row(setting)] });
 }
