@@ -191,7 +191,9 @@ def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number
         pairs = compare(found, None, None, None, None).pairs if len(value) > 1 else None
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
         pairs = None
-    for pair in () if pairs is None else pairs.iter_rows(named=True):
+    bases = [rows[base].policy.name for base in made]
+    told_of = pl.any_horizontal(pl.col("first", "second").is_in(bases))
+    for pair in () if pairs is None else pairs.filter(told_of).iter_rows(named=True):
         one, other = number[pair["first"]], number[pair["second"]]
         for base, place, sign in ((other, one, 1), (one, other, -1)):
             if (told := made.get(base, [None] * len(rows))[place]) is not None:

@@ -12,7 +12,7 @@ from thinkback.options import option, positional
 def dashboard(
     results: Annotated[list[Path], positional("RESULT…", "The folders of saved results.")],
     out: Annotated[Path, option("--out", "The page to write.", "FILE.html")],
-    examples: Annotated[int, option("--examples", "Examples to show, at most.", "N")] = 2000,
+    examples: Annotated[int, option("--examples", "Examples to show, at most; 2,000 unless given.", "N")] = 2000,
     no_texts: Annotated[bool, option("--no-texts", "Leave saved texts out: the page is then one file.")] = False,
     force: options.Force = False,
 ) -> None:

@@ -8,8 +8,9 @@ function element(tag, given, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(given || {})) {
     if (name === "on") for (const [event, heard] of Object.entries(value)) made.addEventListener(event, heard);
+    else if (value === null || value === undefined) continue;
     else if (name in made && typeof value !== "string") made[name] = value;
-    else if (value !== null && value !== undefined) made.setAttribute(name, value);
+    else made.setAttribute(name, value);
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;

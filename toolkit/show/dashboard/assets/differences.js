@@ -57,7 +57,7 @@ function drawDifferences() {
   NAMES_OF.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
   if (!rows.length) absent("forest", "No policy passes the filters.");
   else draw("forest", "forest", { difference: title, description: title, height: tall(rows.length) }, { rows, zero: [{ zero: 0 }] });
-  numbersBelow("forest-numbers", ["policy", title, "p", ""], rows.map((one) => [one.name, one.said, one.p, one.told]));
+  numbersBelow("forest-numbers", ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
   const counts = rows.filter((one) => one.fixes !== null);
   const bars = counts.flatMap((one) => [
     { name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },

@@ -22,7 +22,7 @@ async function drawExample(data, example) {
     const ending = value("ending");
     return [policy(number).called, word(value("answer")), sign(value("correct")), value("traces"), value("cost"), ending < 0 ? "–" : ENDINGS[ending]];
   });
-  const heads = ["policy", "answer", "", "traces", data.outcomes.costs, "stopped by"];
+  const heads = ["policy", "answer", "verdict", "traces", data.outcomes.costs, "stopped by"];
   const cells = (row) => element("tr", null, ...row.map((value, at) => element(at ? "td" : "th",
     { scope: at ? null : "row", class: typeof value === "number" ? "right" : "left" },
     value === null || value === undefined ? "–" : typeof value === "number" ? shown({ scale: 1, decimals: Number.isInteger(value) ? 0 : 2 }, value) : value)));
