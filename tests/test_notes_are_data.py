@@ -19,10 +19,10 @@ from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import study_log
-from replay.studies.recovery.costs import COST_TABLES
-from replay.studies.recovery.gaps import lacking, warnings_of
-from replay.studies.recovery.study import RecoverySetting, roles_of, study_dataset
-from replay.studies.recovery.tables import TABLES
+from replay.studies.recovery.around import lacking, warnings_of
+from replay.studies.recovery.report import tables as tables_of
+from replay.studies.recovery.roles import RecoverySetting, choose
+from replay.studies.recovery.study import study_dataset
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note
@@ -154,13 +154,12 @@ def factcheck(log: Path) -> dict[str, Any]:
 def recovery(log: Path) -> dict[str, Any]:
     asked = RecoverySetting(
         action="active_verify", base="short", budgets=(), on="split='train'", tune="split='dev'", where="split='test'",
-        gate=None, margin=0.01, prices=None, settings=Settings(resamples=5),
+        gates=(), margin=0.01, prices=None, settings=Settings(resamples=5),
     )  # fmt: skip
     opened = open_log(log)
-    roles, screening, _ = roles_of(opened, asked)
-    study = study_dataset(opened, roles, screening, asked, "sim-a")
+    study = study_dataset(opened, choose(opened, asked), asked, "sim-a")
     return {
-        "tables": numbers({name: layout([study]) for name, layout in {**TABLES, **COST_TABLES}.items()}),
+        "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
         "warnings": len(list(warnings_of(study, alone=True))),
         "lacking": lacking(study),

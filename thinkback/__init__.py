@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from replay.runs.curves import curves
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
+    from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
@@ -66,9 +67,9 @@ __all__ = [
     "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport",
     "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
     "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "When", "Window",
-    "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies",
-    "open_log", "query_log", "recommend", "report", "run", "study_factcheck", "suite", "surrogate_weights",
-    "transfer_report", "tune", "validate_log", "write_log",
+    "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "load", "load_gate",
+    "load_policies", "open_log", "query_log", "recommend", "report", "run", "study_factcheck", "study_recovery",
+    "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -89,6 +90,7 @@ HOMES = {
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
     "study_factcheck": "replay.studies.factcheck.report",
+    "study_recovery": "replay.studies.recovery.report",
     "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",

@@ -15,6 +15,7 @@ from generate.recipes.prompting import read_template, read_whole
 from generate.recipes.recipe import EmbeddingSettings
 from generate.recipes.recipe_file import read_chat_template, read_engine
 from generate.recipes.toml_file import naming, place_of, read_head, read_optional, read_toml, tables_of
+from generate.signals.checks import CheckFeatures
 from generate.signals.claim_features import ClaimFeatures
 from generate.signals.hidden_states import HiddenStates
 from generate.signals.judge import Judge, Listwise, Reflection
@@ -29,7 +30,7 @@ from toolkit.settings import from_table
 
 LISTS: Mapping[str, tuple[type[TraceSignal], ...]] = {
     "verify": (SequenceClassifier, RewardModel, Judge, Reflection, Listwise, LogProb, RandomScore),
-    "features": (ClaimFeatures, ServingFeatures, PeerSimilarity, PeerContradiction),
+    "features": (ClaimFeatures, ServingFeatures, CheckFeatures, PeerSimilarity, PeerContradiction),
     "states": (HiddenStates,),
 }
 KINDS = {name: {one.kind: one for one in kinds} for name, kinds in LISTS.items()}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -56,6 +56,15 @@ class SimulatedVerifier:
 
 
 @dataclass(frozen=True)
+class SplitModel:
+    """A further published split: claims by gold label, traces a claim, and the verifiers that scored them."""
+
+    counts: Mapping[str, int]
+    traces: int
+    verifiers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ClaimsModel:
     """Constants of one simulated data set."""
 
@@ -74,6 +83,7 @@ class ClaimsModel:
     seconds_spread: float
     correlations: tuple[float, ...]  # of FEATURES
     other_h: float  # wall-clock hours of exhaustive best-of-N that are neither generation nor verification
+    validation: SplitModel | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +183,7 @@ def _scores(verifier: SimulatedVerifier, claims: SimulatedClaims, draws: Draws, 
 MOST_TRACES = 50
 PUBLISHED_TRACES = 15
 TEMPERATURES = tuple(round(0.30 + 0.05 * i, 2) for i in range(9))
-MAIN, DEV = 0, 1  # streams of random numbers: the published claims, and further ones to learn from
+MAIN, DEV, VALIDATION = 0, 1, 2  # streams of random numbers: the test claims, further ones to learn from, validation
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,8 @@ def load_model(name: str) -> ClaimsModel:
     )
     features, answers = table.pop("features"), tuple(map(tuple, table.pop("answers")))
     correlations = tuple(features[feature] for feature in FEATURES)
+    if (split := table.pop("validation", None)) is not None:
+        table["validation"] = SplitModel(split["counts"], split["traces"], tuple(split["verifiers"]))
     return ClaimsModel(name=name, answers=answers, verifiers=verifiers, correlations=correlations, **table)
 
 
@@ -217,17 +229,36 @@ def simulate_claims(
 ) -> Log:
     """Write the simulated data set `name` to `out`: the published test claims, and `dev` more with split `dev`.
 
-    The pool is `n<traces>`. The first traces, and the test claims, do not depend on `traces` and `dev`.
+    Their pool is `n<traces>`. A data set with a published validation run has that, too: claims with split `validation`,
+    in a pool of their own size. The first traces, and the test claims, do not depend on `traces` and `dev`.
     """
     model = load_model(name)
     size = ClaimsSize(traces, dev, seed)
     traces, dev, seed = size.traces, size.dev, size.seed
-    parts = [_tables(model, model.counts, "test", traces, seed, MAIN)]
+    every = tuple(verifier.name for verifier in model.verifiers)
+    plans = [SplitPlan("test", MAIN, SplitModel(model.counts, traces, every))]
     if dev:
-        parts.append(_tables(model, _stratified(model.counts, dev), "dev", traces, seed, DEV))
+        plans.append(SplitPlan("dev", DEV, SplitModel(_stratified(model.counts, dev), traces, every)))
+    if model.validation is not None:
+        plans.append(SplitPlan("validation", VALIDATION, model.validation))
+    parts = [_tables(model, plan, seed) for plan in plans]
     tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
-    source = _source(model, tables, traces, dev, seed)
+    source = _source(model, plans, parts, traces, dev, seed)
     return write_simulated(out, [tables], name=log_name or f"simulated-{name}", source=source, force=force)
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """A split to be drawn from one stream of random numbers."""
+
+    name: str
+    stream: int
+    made: SplitModel
+
+    @property
+    def pool(self) -> str:
+        """The pool of its traces, named after their number."""
+        return f"n{self.made.traces}"
 
 
 def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
@@ -240,10 +271,9 @@ def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
     return whole
 
 
-def _tables(
-    model: ClaimsModel, counts: Mapping[str, int], split: str, traces: int, seed: int, stream: int
-) -> dict[str, pl.DataFrame]:
-    claims = draw_claims(model, counts, seed, stream)
+def _tables(model: ClaimsModel, plan: SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
+    split, stream, traces = plan.name, plan.stream, plan.made.traces
+    claims = draw_claims(model, plan.made.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
     made = make_traces(model, claims, draws)
     n = len(claims.gold)
@@ -258,7 +288,7 @@ def _tables(
         labels=pl.lit(pl.Series([list(LABELS)], dtype=pl.List(pl.String))).first(),
     )
     rows = _traces(model, claims, draws, made, ids, traces)
-    checks = [_verifications(v, made, draws, rows) for v in model.verifiers]
+    checks = [_verifications(v, made, draws, rows) for v in model.verifiers if v.name in plan.made.verifiers]
     features = rows.select(
         "trace_id",
         "example_id",
@@ -331,12 +361,20 @@ def _verifications(
     ).filter(rows["answer"].is_not_null())
 
 
-def _source(model: ClaimsModel, tables: Mapping[str, pl.DataFrame], traces: int, dev: int, seed: int) -> dict[str, Any]:
-    """How it came about; wall-clock as if one process had made the calls one after the other."""
-    checks = tables["verifications"].group_by("verifier").agg(pl.col("latency_s").cast(pl.Float64).sum())
-    spent = dict(checks.iter_rows())
-    generating = float(tables["traces"]["latency_s"].cast(pl.Float64).sum())
-    other = model.other_h * 3600 * traces / PUBLISHED_TRACES
+def _source(
+    model: ClaimsModel, plans: Sequence[SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int, dev: int,
+    seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """How it came about; wall-clock as if one process had made all calls in turn, a verifier's also pool by pool."""
+    published = sum(model.counts.values()) * PUBLISHED_TRACES
+    pools: dict[str, float] = defaultdict(float)
+    checks: dict[str, dict[str, float]] = {v.name: defaultdict(float) for v in model.verifiers}
+    for plan, part in zip(plans, parts, strict=True):
+        pools[plan.pool] += _seconds(part["traces"])
+        if plan.stream != DEV:
+            pools[plan.pool] += model.other_h * 3600 * sum(plan.made.counts.values()) * plan.made.traces / published
+        for (name,), rows in part["verifications"].group_by("verifier"):
+            checks[str(name)][plan.pool] += _seconds(rows)
     return {
         "simulated_by": "generate.simulation.claims",
         "data_set": model.name,
@@ -344,6 +382,17 @@ def _source(model: ClaimsModel, tables: Mapping[str, pl.DataFrame], traces: int,
         "dev": dev,
         "seed": seed,
         "model": asdict(model),
-        "pools": {f"n{traces}": {"model": "simulated", "wall_clock_s": round(generating + other, 3)}},
-        "verifiers": {v.name: {"model": "simulated", "wall_clock_s": round(spent[v.name], 3)} for v in model.verifiers},
+        "pools": {name: {"model": "simulated", "wall_clock_s": round(spent, 3)} for name, spent in pools.items()},
+        "verifiers": {
+            name: {
+                "model": "simulated",
+                "wall_clock_s": round(sum(spent.values()), 3),
+                "pools": {pool: {"wall_clock_s": round(one, 3)} for pool, one in spent.items()},
+            }
+            for name, spent in checks.items()
+        },
     }
+
+
+def _seconds(calls: pl.DataFrame) -> float:
+    return float(calls["latency_s"].cast(pl.Float64).sum())

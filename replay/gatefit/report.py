@@ -33,7 +33,8 @@ class GateReport:
     """`rows`: never, the frozen gate, always, and the threshold that the same rule would choose here (a diagnostic).
 
     Columns of `rows`: rule, threshold, accuracy, intervention_rate, fix_rate, flip_rate, action_tokens, total_tokens,
-    and the paired difference to never with its interval and p-value.
+    and the paired difference to never with its interval and p-value. `scores`, `repairs` and `unit` (N,) are those of
+    the examples.
     """
 
     rows: pl.DataFrame
@@ -43,6 +44,9 @@ class GateReport:
     notes: tuple[Note, ...]
     simulated: bool
     log: str
+    scores: np.ndarray
+    repairs: np.ndarray
+    unit: np.ndarray
 
     def rule(self, name: str) -> dict[str, Any]:
         """The row of one of the rules."""
@@ -98,6 +102,9 @@ def transfer_report(
         notes=tuple(notes),
         simulated=at.log.simulated,
         log=at.log.name,
+        scores=branches.signal,
+        repairs=data.repair,
+        unit=branches.unit,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import polars as pl
@@ -44,6 +46,40 @@ def test_the_first_traces_do_not_depend_on_how_many_there_are(tmp_path: Path) ->
 
     few, many = answers("few", 3, 0), answers("many", 12, 30)
     assert few.equals(many)
+
+
+def test_the_validation_split_is_the_published_one_and_leaves_the_test_claims_as_they_were(tmp_path: Path) -> None:
+    """500 claims in the proportions of table 4.1, 50 traces each; the digest is of before there were any."""
+    log = simulate_claims(tmp_path / "log", "quantemp", traces=3)
+    assert validate_log(log).problems == ()
+    claims = collect(log.scan("examples", ["example_id", "split", "gold"]), log)
+    validation = claims.filter(pl.col("split") == "validation")
+    counts = dict(validation.group_by("gold").len().iter_rows())
+    # 500 * 617 / 3084 = 100.03, 500 * 1795 / 3084 = 291.02, 500 * 672 / 3084 = 108.95
+    assert counts == {"Supports": 100, "Refutes": 291, "Conflicting": 109}
+    traces = collect(log.scan("traces", ["trace_id", "example_id", "pool"]), log)
+    assert traces.group_by("pool").len().sort("pool").rows() == [("n3", 3 * 2495), ("n50", 50 * 500)]
+    scores = collect(log.scan("verifications", ["trace_id", "verifier"]), log).join(traces, on="trace_id")
+    assert set(scores.filter(pl.col("pool") == "n50")["verifier"]) == {"lora"}
+    whole = hashlib.sha256()
+    for table in ("examples", "traces", "verifications", "features"):
+        rows = collect(log.scan(table), log).filter(pl.col("example_id").str.contains("-test-"))
+        for row in rows.rows():
+            whole.update(json.dumps(row, default=str).encode())
+    assert whole.hexdigest() == "2a661dbda84f8350ef8235e17abfe3bdbf01b985f3df1bde28e4a58cbcf1c064"
+
+
+def test_wall_clock_is_told_by_pool(tmp_path: Path) -> None:
+    """Test: the calls and 0.35 h; validation: its calls and 0.35 h * (500 * 50) / (2,495 * 15), as many as traces."""
+    log = simulate_claims(tmp_path / "log", "quantemp", traces=15)
+    source = log.manifest.source
+    traces = collect(log.scan("traces", ["pool", "latency_s"]).with_columns(pl.col("latency_s").cast(pl.Float64)), log)
+    spent = dict(traces.group_by("pool").agg(pl.col("latency_s").sum()).iter_rows())
+    rest = {name: pool["wall_clock_s"] - spent[name] for name, pool in source["pools"].items()}
+    assert rest == pytest.approx({"n15": 1260.0, "n50": 1260.0 * 25_000 / 37_425}, abs=1e-2)
+    lora = source["verifiers"]["lora"]
+    assert lora["wall_clock_s"] == pytest.approx(sum(one["wall_clock_s"] for one in lora["pools"].values()), abs=1e-2)
+    assert set(source["verifiers"]["deepseek"]["pools"]) == {"n15"}
 
 
 @pytest.mark.parametrize("name", simulations())

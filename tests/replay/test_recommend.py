@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
-from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend, weigh
+from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, VOTE, Recommendation, recommend, weigh
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, not_worse, paired_interval
 
@@ -329,3 +329,54 @@ def test_clusters_that_agree_need_as_many_clusters_as_trials() -> None:
         settings=Settings(resamples=200),
     )  # fmt: skip
     assert (found.verdict, found.examples_needed) == (UNDECIDED, 1905)
+
+
+def right_on(first: int, tokens: float, n: int = 400) -> dict[str, np.ndarray]:
+    """Right on the first so many of the examples; fixes and flips are against being right on the first 200."""
+    right = (np.arange(n) < first).astype(float)
+    base = (np.arange(n) < 200).astype(float)
+    return {
+        "correct": right, "fix": right * (1 - base), "flip": base * (1 - right), "total_tokens": np.full(n, tokens)
+    }  # fmt: skip
+
+
+def test_a_vote_for_no_more_tokens_is_recommended_before_an_intervention() -> None:
+    """Right on 200, 240 (intervention), 300 (vote): +25 points for 290 against 300 tokens; a dearer vote is told."""
+    base, gated = right_on(200, 100.0), right_on(240, 300.0)
+    votes = {"vote@2": right_on(300, 290.0), "vote@16": right_on(360, 2_000.0), "vote@1": right_on(399, 100.0)}
+    asked = {"settings": Settings(resamples=500)}
+    alone = weigh(("base", base), {}, {"gated": gated}, {}, **asked)
+    assert alone.verdict == INTERVENE
+    found = weigh(("base", base), {}, {"gated": gated}, {}, votes=votes, **asked)
+    assert found.verdict == VOTE
+    assert "`vote@2` against `gated`, at 290 and 300 tokens per example: accuracy +15.00" in found.sentences[0]
+    assert "against `base` +25.00" in found.sentences[0]
+    assert any(
+        "`vote@16` against `gated`: accuracy +30.00" in one and "decides nothing" in one for one in found.sentences
+    )
+
+
+def test_an_intervention_that_no_cheaper_vote_beats_stands_with_the_vote_in_its_sentences() -> None:
+    base, gated = right_on(200, 100.0), right_on(280, 300.0)
+    found = weigh(
+        ("base", base), {}, {"gated": gated}, {}, votes={"vote@2": right_on(270, 300.0)},
+        settings=Settings(resamples=500),
+    )  # fmt: skip
+    assert found.verdict == INTERVENE
+    assert any("`vote@2` against `gated`, at 300 and 300 tokens" in one for one in found.sentences)
+    dear = weigh(
+        ("base", base), {}, {"gated": gated}, {}, votes={"vote@2": right_on(400, 301.0)},
+        settings=Settings(resamples=500),
+    )  # fmt: skip
+    assert dear.verdict == INTERVENE
+    assert not [one for one in dear.evidence if one.verdict == VOTE]
+
+
+def test_a_vote_that_beats_the_intervention_and_not_the_best_budget_is_no_verdict() -> None:
+    """Right on 240, 300 (vote) and 298 (budget, which costs more than the intervention)."""
+    found = weigh(
+        ("base", right_on(200, 100.0)), {"long": right_on(298, 500.0)}, {"gated": right_on(240, 300.0)}, {},
+        votes={"vote@2": right_on(300, 290.0)}, settings=Settings(resamples=500),
+    )  # fmt: skip
+    assert found.verdict == UNDECIDED
+    assert any("it is more accurate than the first alone" in one for one in found.sentences)

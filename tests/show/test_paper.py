@@ -16,6 +16,7 @@ from toolkit.show import (
     FrontierPoint,
     PlottedBand,
     PlottedCurve,
+    PlottedReliability,
     ShownInterval,
     bands_figure,
     curves_figure,
@@ -271,9 +272,9 @@ def test_other_figures_are_whole() -> None:
     assert_whole(outcomes_figure(bars, title="Fixes and flips"))
     bands = [PlottedBand(f"panel {i}", (0.0, 50.0), (1.0, 2.0), (0.5, 1.0), (2.0, 3.0)) for i in range(3)]
     assert_whole(bands_figure(bands, title="Sweep", x="acts on, %", simulated=True))
-    assert_whole(
-        reliability_figure({f"gate {i}": [(0.1, 0.2, 3), (0.9, 0.7, 5)] for i in range(5)}, title="Calibration")
-    )
+    points = ((0.1, 0.2, 0.1, 0.4), (0.9, 0.7, None, None))
+    gates = [PlottedReliability("revise", f"gate {i}", points, 0.3) for i in range(5)]
+    assert_whole(reliability_figure(gates, title="Calibration"))
 
 
 def test_kinds_of_points_are_told_apart_in_grey() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
-from toolkit.stats.calibration import calibration
+from toolkit.stats import Settings, wilson
+from toolkit.stats.calibration import calibration, wide_bins
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -60,3 +61,34 @@ def test_scores_that_are_no_chances_have_no_calibration() -> None:
     assert found.auroc == 1.0
     assert np.isnan([found.brier, found.ece]).all()
     assert found.bins == ()
+
+
+def test_bins_are_joined_until_each_has_enough_and_have_wilsons_limits() -> None:
+    """By tenths 3, 2, 4 and 1 examples: at least 4 make two bins, the last of which takes the rest."""
+    scores = np.array([0.05] * 3 + [0.15] * 2 + [0.55] * 4 + [1.0])
+    labels = np.array([0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0])
+    first, last = wide_bins(scores, labels, np.arange(10), Settings(resamples=100), least=4)
+    assert (first.low, first.high, first.n, last.low, last.high, last.n) == (0.0, 0.2, 5, 0.5, 1.0, 5)
+    assert first.score == pytest.approx((3 * 0.05 + 2 * 0.15) / 5)
+    assert (first.label.estimate, last.label.estimate) == pytest.approx((2 / 5, 4 / 5))
+    assert (first.label.low, first.label.high) == pytest.approx(wilson(2, 5))
+    assert (last.label.low, last.label.high) == pytest.approx(wilson(4, 5))
+    alone = wide_bins(scores, labels, np.arange(10), Settings(resamples=100), least=20)
+    assert [(one.low, one.high, one.n) for one in alone] == [(0.0, 1.0, 10)]
+
+
+def test_bins_of_clusters_are_wider() -> None:
+    """Twenty clusters of two equal examples say as much as twenty examples do."""
+    labels = np.repeat([1.0, 0.0, 0.0, 1.0, 0.0] * 4, 2)
+    scores, settings = np.full(40, 0.4), Settings(resamples=2_000)
+    (apart,) = wide_bins(scores, labels, np.arange(40), settings)
+    (clustered,) = wide_bins(scores, labels, np.repeat(np.arange(20), 2), settings)
+    assert apart.label.low is not None
+    assert apart.label.high is not None
+    assert clustered.label.low is not None
+    assert clustered.label.high is not None
+    assert clustered.label.high - clustered.label.low > 1.3 * (apart.label.high - apart.label.low)
+
+
+def test_scores_that_are_no_probabilities_have_no_bins_of_their_own() -> None:
+    assert wide_bins(np.array([2.0, 0.5]), np.array([1.0, 0.0]), np.arange(2), Settings(resamples=10)) == ()

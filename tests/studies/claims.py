@@ -17,8 +17,9 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def simulated() -> dict[str, pl.DataFrame]:
-    """A small log with two verifiers and two pools."""
-    return simulate_tables(examples=40, traces=15, labels=3, seed=2)
+    """A small log with two verifiers and two pools; all its claims are of the test split, so that all are reported."""
+    made = simulate_tables(examples=40, traces=15, labels=3, seed=2)
+    return made | {"examples": made["examples"].with_columns(split=pl.lit("test"))}
 
 
 def tables() -> dict[str, pl.DataFrame]:

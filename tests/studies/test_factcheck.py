@@ -12,35 +12,34 @@ import pytest
 from typer.testing import Result
 
 from replay.studies.factcheck import figures as drawing
-from replay.studies.factcheck.analyses import (
-    Depth,
-    gold_within,
-    pool_depth,
-    sensitivity,
-    unresolved,
-    verified_elsewhere,
-)
+from replay.studies.factcheck.analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
+from replay.studies.factcheck.wall_clock import scored_pools
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
-FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
+FIGURES = (
+    "figure_5_1", "figure_5_2", "figure_5_2_differences", "figure_B_1", "figure_B_1_differences", "calibration",
+    "sensitivity_macro_f1", "sensitivity_operations",
+)  # fmt: skip
 Run = Callable[..., Result]
 
 
-def test_a_curve_of_a_diagnostic_is_known_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     columns = {"metric": "macro_f1", "k": 1, "estimate": 0.5, "low": 0.4, "high": 0.6}
     by_k = pl.DataFrame(
         [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
     )
-    made = SimpleNamespace(by_k=by_k, max_traces=1)
-    study = SimpleNamespace(budgets=[made], name="s", simulated=False, setting=SimpleNamespace(asked={}))
-    monkeypatch.setattr(drawing, "curves_figure", lambda panels, **words: panels)
-    ((_, curves),) = drawing.budget_curves(study, "t", {"falling": "falling", "score": "rising"})  # type: ignore[arg-type]
+    fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces", published=lambda numbers: None)
+    setting = SimpleNamespace(published=None)
+    study = SimpleNamespace(
+        fixed_budgets=[fixed], dataset="s", main=None, setting=setting, published=lambda *_, **__: {}
+    )
+    ((_, curves),) = drawing.budget_panels([study], {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 
@@ -80,7 +79,8 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
     record = json.loads((out / "run.json").read_text())
     asked = {"study": "factcheck", "dev": "split = 'dev'", "pool": "n15", "verifier": "lora", "other_verifier": None}
     asked |= {"cap": 15, "caps": [15, 20, 30, 40], "orders": 2, "random_seed": 20, "published": "ClaimDecomp"}
-    asked |= {"seed": 0, "resamples": 50, "level": 0.95, "where": "NOT coalesce((split = 'dev'), false)"}
+    where = "split = 'test' AND NOT coalesce((split = 'dev'), false)"
+    asked |= {"seed": 0, "resamples": 50, "level": 0.95, "where": where}
     assert {key: record[key] for key in asked} == asked
     assert record["log"]["sha256"] == open_log(claims).digest()
     assert len(record["features"]) == len(record["policies"]) == 5
@@ -302,6 +302,6 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
-    setting = FactcheckSetting("n15", "strong")
-    assert not verified_elsewhere(log, setting)
-    assert verified_elsewhere(open_log(written(tmp_path / "both", simulated())), setting)
+    claims = FactcheckSetting("n15", "strong").claims(log)["example_id"]
+    assert scored_pools(log, "strong", claims) == ("n15",)
+    assert scored_pools(open_log(written(tmp_path / "both", simulated())), "strong", claims) == ("n15", "probe")

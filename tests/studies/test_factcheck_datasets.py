@@ -9,18 +9,22 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from matplotlib.collections import PolyCollection
 
 import thinkback as tb
 from generate.simulation.claims import simulate_claims
+from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import _of_dataset, label_spaces
 from replay.studies.factcheck.tables import quality
 from replay.studies.kit.published import PublishedDataset
+from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, write_log
+from toolkit.show.page import HIGHEST
 
 SAME = ("table_5_1", "table_5_3", "table_5_6", "table_5_11", "table_B_1", "table_B_4", "paired", "budgets")
 ASKED = {"where": "split = 'test'", "caps": [15], "orders": 2, "resamples": 20}
@@ -114,7 +118,33 @@ def test_what_is_said_of_one_data_set_has_its_name(both: tb.StudyReport) -> None
     assert ("quantemp", "prior: linear") not in policies  # no claims of `dev` are of it
     assert set(both.record["datasets"]) == {"claimdecomp", "quantemp"}
     assert "Notes, quantemp" in both.words
-    assert {"figure_5_2-claimdecomp", "figure_5_2-quantemp"} <= both.figures.keys()
+    assert {"sensitivity_macro_f1-claimdecomp", "sensitivity_macro_f1-quantemp"} <= both.figures.keys()
+
+
+@pytest.mark.slow
+def test_figures_have_the_data_sets_and_the_validation_split_side_by_side(both: tb.StudyReport) -> None:
+    headings = [axes.get_title(loc="left").replace("\n", " ") for axes in both.figures["figure_5_2"].axes]
+    assert headings == ["claimdecomp, 15 traces", "quantemp, 15 traces", "quantemp, validation, 50 traces"]
+    assert [axes.get_title(loc="left") for axes in both.figures["figure_5_1"].axes] == ["claimdecomp", "quantemp"]
+    hollow = [line for line in both.figures["figure_5_2"].axes[1].get_lines() if len(line.get_xdata()) == 5]
+    assert [line.get_ydata()[0] for line in hollow] == pytest.approx([46.42, 47.06, 47.14])  # table B.4, k = 3
+    assert len(both.figures["figure_5_2_differences"].axes) == 2 * 3
+    told = "\n".join(both.words["What could not be done"])
+    assert "claimdecomp: figure 5.2: drawn without what is missing: no panel of ClaimDecomp test, 50 traces" in told
+    assert "quantemp: figure 5.1: the thesis has no macro-F1 of surrogate-guided on quantemp" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_every_figure_is_whole_and_has_no_band_on_a_band(both: tb.StudyReport, width: float) -> None:
+    for name, figure in figures(both.parts, width).items():
+        assert figure.get_figwidth() == width, name
+        assert figure.get_figheight() <= HIGHEST, name
+        assert_whole(figure)
+        for axes in figure.axes:
+            assert axes.get_legend() is None, name
+            bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+            assert len(bands) <= 1, name
 
 
 def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:

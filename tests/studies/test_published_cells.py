@@ -217,7 +217,8 @@ def cells_of(file: str, row: dict[str, str], verified_alone: bool) -> Cells:
     if file == "subgroups" and row["policy"] in STATES:
         keys = of | {"attempt_state": row["state"]}
         return {"published_accuracy_pct": ("11", keys, f"{STATES[row['policy']]}_accuracy_pct")}
-    if file == "gates" and row["gate"] == "active_verify" and dataset in ("MATH500", "GSM8K"):
+    cheap = file == "gates" and (row["action"], row["gate"]) == ("active_verify", "cheap features")
+    if cheap and dataset in ("MATH500", "GSM8K"):
         keys = {"gate": "cheap features"}
         return {
             f"published_{column}": ("3", keys, f"{dataset.lower()}_{column}")

@@ -12,10 +12,11 @@ import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.runs.provenance import PolicyRecord
-from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.study import DatasetStudy, RecoverySetting, roles_of, study_dataset
-from replay.studies.recovery.tables import TABLES, comparisons, limit
+from replay.studies.recovery.report import tables as tables_of
+from replay.studies.recovery.roles import RecoverySetting, choose
+from replay.studies.recovery.rows import comparisons, limit
+from replay.studies.recovery.study import DatasetStudy, study_dataset
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
@@ -26,7 +27,7 @@ Tables = dict[str, pl.DataFrame]
 
 def asked(**changes: Any) -> RecoverySetting:
     settings = Settings(resamples=20)
-    given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gate": None, "margin": 0.01}
+    given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gates": (), "margin": 0.01}
     given |= {"on": "split='train'", "tune": "split='dev'", "where": "split='test'", "prices": None}
     return RecoverySetting(**(given | {"settings": settings} | changes))
 
@@ -34,9 +35,8 @@ def asked(**changes: Any) -> RecoverySetting:
 def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
     write_log(path, name="made", tables=tables, simulated=True)
     log = open_log(path)
-    roles, screening, _ = roles_of(log, asked(**changes))
     dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
-    return study_dataset(log, roles, screening, asked(**changes), dataset)
+    return study_dataset(log, choose(log, asked(**changes)), asked(**changes), dataset)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
     assert holed.cluster is not None
     assert len(holed.cluster) == compared
     assert {report.examples for report in holed.reports.values()} == {compared}
-    frozen = holed.reports["active_verify"].rows.filter(rule="the gate, frozen").row(0, named=True)
+    frozen = holed.reports["selective active_verify"].rows.filter(rule="the gate, frozen").row(0, named=True)
     assert frozen["accuracy"] == pytest.approx(float(np.mean(holed.values("selective active_verify")["correct"])))
     assert holed.curve is not None
     ends = holed.curve["accuracy"][0], holed.curve["accuracy"][-1]
@@ -67,21 +67,22 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
 
 
 def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
-    notes = COST_TABLES["rules_and_headroom"]([holed]).below
-    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in notes[-1]
-    assert notes[-1].startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
+    notes = tables_of([holed])["rules_and_headroom"].below
+    told = next(note for note in notes if note.startswith("truncation only"))
+    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in told
+    assert told.startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
     bare = replace(holed, named=replace(holed.named, rules={"difficulty": "difficulty"}))
-    assert not any("cut off" in note for note in COST_TABLES["rules_and_headroom"]([bare]).below)
+    assert not any("cut off" in note for note in tables_of([bare])["rules_and_headroom"].below)
 
 
 def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
-    for name, layout in {**TABLES, **COST_TABLES}.items():
-        assert layout([holed]).rows, name
+    for name, table in tables_of([holed]).items():
+        assert table.rows, name
 
 
 def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetStudy) -> None:
     """Equation 19: at 100 % the flip rate of always acting; at the frozen gate's rate its flips over that rate."""
-    figure = FIGURES["flips_among"](holed)
+    figure = FIGURES["flips_among"].of(holed)
     assert figure is not None
     line = figure.axes[0].get_lines()[0]
     drawn = dict(zip(*np.round(np.asarray(line.get_xydata(), float).T, 9), strict=True))
@@ -125,7 +126,7 @@ def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy)
 
 def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> None:
     assert np.isnan(crowded.finalizers["continue"]).all()
-    tokens = COST_TABLES["tokens"]([crowded])
+    tokens = tables_of([crowded])["tokens"]
     place = [column.key or column.name for column in tokens.columns].index("finalizer_tokens")
     shown = {row[1]: row[place] for row in tokens.rows}
     assert shown["always continue"] is None
@@ -142,7 +143,7 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     result = replace(holed.result, summariser=replace(summariser, policies=more))
     more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
-    against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
+    against = {(one.first, one.second): one.name for one in comparisons(more) if one.metric == "correct"}
     assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
     assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
     other = replace(more, roles=replace(more.roles, limits={**limits, "short": 512}))
@@ -168,20 +169,19 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
     tables["traces"] = pl.concat([base, *more])
     write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
     log = open_log(tmp_path / "log")
-    roles, _, notes = roles_of(log, asked())
-    assert roles.budgets == ("long", "b-longer", "a-longest")
-    assert any("no initial budgets: `greedy`" in note for note in notes)
-    named, _, _ = roles_of(log, asked(budgets=("a-longest", "greedy", "long")))
-    assert named.budgets == ("long", "greedy", "a-longest")
+    chosen = choose(log, asked())
+    assert chosen.roles.budgets == ("long", "b-longer", "a-longest")
+    assert any("no initial budgets: `greedy`" in note for note in chosen.notes)
+    assert choose(log, asked(budgets=("a-longest", "greedy", "long"))).roles.budgets == ("long", "greedy", "a-longest")
 
 
 def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) -> None:
     """From Python too, before anything is fitted."""
     write_log(tmp_path / "log", name="made", tables=recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
     log = open_log(tmp_path / "log")
-    gate = roles_of(log, asked())[0].gates["active_verify"]
+    gate = choose(log, asked()).roles.gates["active_verify"].file
     with pytest.raises(ThinkbackError, match="was fitted or tuned on .* report on others with `where`"):
-        roles_of(log, asked(gate=gate, where="split='dev'"))
+        choose(log, asked(gates=(gate,), where="split='dev'"))
 
 
 def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
@@ -197,16 +197,16 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     log, own = open_log(tmp_path / "log"), again["parent_id"][0]
     first = traces.filter((pl.col("parent_id") == own) & (pl.col("action") == "active_verify"))["pool"][0]
     with pytest.raises(ThinkbackError, match=rf"several pools of revisions \(`{first}`, `second`\).*with `pool`"):
-        roles_of(log, asked())
+        choose(log, asked())
     with pytest.raises(ThinkbackError, match="no pool `secnd` of revisions; did you mean `second`"):
-        roles_of(log, asked(pools=("secnd",)))
+        choose(log, asked(pools=("secnd",)))
     found = {}
     for pool in (first, "second"):
         changes = asked(pools=(pool,))
-        roles, screening, _ = roles_of(log, changes)
-        assert {gate.pool for action, gate in roles.gates.items() if action == "active_verify"} <= {pool}
-        result = study_dataset(log, roles, screening, changes, str(screening["dataset"][0]).split(", ")[0])
-        row = screening.filter(action="active_verify").row(0, named=True)
+        chosen = choose(log, changes)
+        assert {gate.file.pool for action, gate in chosen.roles.gates.items() if action == "active_verify"} <= {pool}
+        result = study_dataset(log, chosen, changes, str(chosen.screening["dataset"][0]).split(", ")[0])
+        row = chosen.screening.filter(action="active_verify").row(0, named=True)
         found[pool] = (row["accuracy"], row["truncation_rate"], result.values("always active_verify")["correct"].mean())
     assert found["second"] == (0.0, 1.0, 0.0)
     assert found[first][0] > 0.3
@@ -218,6 +218,6 @@ def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -
     write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
     with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `action`"):
-        roles_of(log, asked(action=None, on="split='nothing'"))
-    _, _, notes = roles_of(log, asked(on="split='nothing'"))
+        choose(log, asked(action=None, on="split='nothing'"))
+    notes = choose(log, asked(on="split='nothing'")).notes
     assert any("screened on the reported examples" in note for note in notes)

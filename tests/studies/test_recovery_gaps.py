@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
 from replay.studies.kit.gaps import told_left_out
+from replay.studies.recovery.around import missing_figures
 from replay.studies.recovery.checks import caveats
-from replay.studies.recovery.costs import COST_TABLES
-from replay.studies.recovery.gaps import missing_figures
 from replay.studies.recovery.policies import missing_rules
+from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import TABLES
 from tests.studies.test_recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log
@@ -51,8 +50,9 @@ def column(table: Table, name: str) -> list[object]:
 
 
 def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy, whole: DatasetStudy) -> None:
-    for name, layout in {**TABLES, **COST_TABLES}.items():
-        assert [one.name for one in layout([bare]).columns] == [one.name for one in layout([whole]).columns], name
+    with_costs = tables_of([whole])
+    for name, table in tables_of([bare]).items():
+        assert [one.name for one in table.columns] == [one.name for one in with_costs[name].columns], name
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,14 @@ def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy
 def test_what_is_not_logged_is_a_dash_with_its_reason(
     table: str, names: tuple[str, ...], reason: str, bare: DatasetStudy, whole: DatasetStudy
 ) -> None:
-    layout = {**TABLES, **COST_TABLES}[table]
-    found = layout([bare])
+    found = tables_of([bare])[table]
     assert reason in found.below
     assert all(set(column(found, name)) == {None} for name in names)
-    assert reason not in layout([whole]).below
+    assert reason not in tables_of([whole])[table].below
 
 
 def test_unlogged_tokens_of_actions_are_not_none_spent(bare: DatasetStudy) -> None:
-    screened = COST_TABLES["screening"]([bare])
+    screened = tables_of([bare])["screening"]
     spent = dict(zip(column(screened, "action"), column(screened, "action_tokens"), strict=True))
     assert spent["accept"] == 0
     assert spent["active_verify"] is None

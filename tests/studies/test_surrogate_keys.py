@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import thinkback as tb
@@ -19,6 +18,7 @@ from replay.studies.factcheck.surrogate_keys import (
     Gap,
     SurrogateKeys,
     shown_budgets,
+    signs,
     surrogate_keys,
 )
 from toolkit.features import CLAIM_FEATURES
@@ -73,11 +73,11 @@ def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
         return AtUnseen(15, 3, unseen, "mean", None, {"generation": Gap(ShownInterval(*points), None)})
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
-    every = SurrogateKeys(pl.DataFrame(), (below, perhaps, above))
-    assert every.signs(15, 3, "generation") == "yes: −, (−), +"
-    assert replace(every, fixed=(below, perhaps)).signs(15, 3, "generation") == "no: −, (−)"
-    assert replace(every, fixed=(below, replace(above, gaps={"generation": None}))).signs(15, 3, "generation") is None
-    assert every.signs(15, 5, "generation") is None
+    every = (below, perhaps, above)
+    assert signs(every, 15, 3, "generation") == "yes: −, (−), +"
+    assert signs((below, perhaps), 15, 3, "generation") == "no: −, (−)"
+    assert signs((below, replace(above, gaps={"generation": None})), 15, 3, "generation") is None
+    assert signs(every, 15, 5, "generation") is None
 
 
 def test_budgets_of_a_pool() -> None:

@@ -57,8 +57,9 @@ def simulate(
 
     Without a data set its pools are `n<traces>` and the greedy `probe`, its verifiers `strong` and `weak`; with
     --recovery they are `short`, `long`, `votes`, `probe` and revisions of `short`: for scale and demonstrations.
-    `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`. All are
-    marked as simulated wherever they are shown.
+    `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`;
+    `quantemp` also has the 500 claims of its validation run, with the pool `n50`. All are marked as simulated wherever
+    they are shown.
 
     With --check, --out may be left out. The numbers that the simulation was fitted to are checked in this log; exit
     code 2 says that one is further off than it should be, and not known for it. The numbers that it was not fitted to

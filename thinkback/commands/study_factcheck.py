@@ -43,12 +43,20 @@ def factcheck(
     dev: Annotated[
         str | None, option("--dev", "Claims to learn from, which are not reported: a condition on examples.", "SQL")
     ] = None,
-    where: Annotated[str | None, option("--where", "Claims to report: a condition on examples.", "SQL")] = None,
+    where: Annotated[
+        str | None,
+        option(
+            "--where", "Claims to report: a condition on examples; by default the test split where there is one.", "SQL"
+        ),
+    ] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
+    width: Annotated[
+        str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
+    ] = "6.75in",
     force: options.Force = False,
 ) -> None:
     """Fact checking under a verifier budget.
@@ -65,7 +73,7 @@ def factcheck(
     made = study_factcheck(
         log, published=options.names(published), pool=pool, verifier=verifier, other_verifier=other_verifier,
         features=options.names(features), cap=cap, caps=_caps(caps), orders=orders, random_seed=random_seed, dev=dev,
-        where=where, seed=seed, resamples=resamples, level=level, kw=kw, eur_per_kwh=eur_per_kwh,
+        where=where, seed=seed, resamples=resamples, level=level, kw=kw, eur_per_kwh=eur_per_kwh, width=width,
     )  # fmt: skip
     made.save(out, force)
     for line in made.told:

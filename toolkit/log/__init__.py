@@ -1,7 +1,7 @@
 """The log of log.md: what generation writes once and replay reads as often as needed."""
 
 from toolkit.log.check.validating import check_log, validate_log
-from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out
+from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out, source_parts
 from toolkit.log.contract.manifest import Manifest, ShardEntry
 from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
@@ -48,6 +48,7 @@ __all__ = [
     "query_log",
     "schema_of",
     "seal_log",
+    "source_parts",
     "validate_log",
     "write_log",
 ]  # fmt: skip

@@ -2,10 +2,18 @@
 
 from toolkit.notes import WARNING
 from toolkit.show.bars import spark
+from toolkit.show.calibration import ReliabilityPanel, calibration_figure
 from toolkit.show.curves import PlottedCurve, curves_figure
+from toolkit.show.differences import DifferenceCurve, differences_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
-from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure, reliability_figure
+from toolkit.show.interventions import (
+    PlottedBand,
+    PlottedReliability,
+    bands_figure,
+    outcomes_figure,
+    reliability_figure,
+)
 from toolkit.show.page import WIDTH, inches, warned
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
 from toolkit.show.report import save_formats, write_latex, write_report
@@ -22,12 +30,55 @@ from toolkit.show.table_content import (
     Tick,
     Words,
 )
+from toolkit.show.trade_offs import MethodPoint, trade_offs_figure
 
 __all__ = [
-    "SIMULATED", "WARNING", "WIDTH", "Called", "ColumnNote", "FrontierPoint", "Heat", "Number",
-    "NumberWithInterval", "PlottedBand", "PlottedCurve", "PolicyRow", "Ranked", "RankedInput", "RowLimits",
-    "ShownInterval", "Table", "TableColumn", "Tick", "Words", "bands_figure", "curves_figure", "frontier",
-    "frontier_figure", "frontier_points", "heat_figure", "inches", "no_frontier", "outcomes_figure", "pareto_front",
-    "rank", "ranked_table", "reliability_figure", "save_figure", "save_formats", "short_names", "spark", "table_of",
-    "warned", "write_latex", "write_report",
+    "SIMULATED",
+    "WARNING",
+    "WIDTH",
+    "Called",
+    "ColumnNote",
+    "DifferenceCurve",
+    "FrontierPoint",
+    "Heat",
+    "MethodPoint",
+    "Number",
+    "NumberWithInterval",
+    "PlottedBand",
+    "PlottedCurve",
+    "PlottedReliability",
+    "PolicyRow",
+    "Ranked",
+    "RankedInput",
+    "ReliabilityPanel",
+    "RowLimits",
+    "ShownInterval",
+    "Table",
+    "TableColumn",
+    "Tick",
+    "Words",
+    "bands_figure",
+    "calibration_figure",
+    "curves_figure",
+    "differences_figure",
+    "frontier",
+    "frontier_figure",
+    "frontier_points",
+    "heat_figure",
+    "inches",
+    "no_frontier",
+    "outcomes_figure",
+    "pareto_front",
+    "rank",
+    "ranked_table",
+    "reliability_figure",
+    "save_figure",
+    "save_formats",
+    "short_names",
+    "spark",
+    "table_of",
+    "trade_offs_figure",
+    "warned",
+    "write_latex",
+    "write_report",
 ]  # fmt: skip

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.lettering import words, wrapped
-from toolkit.show.page import WIDTH, arrange, noted
+from toolkit.show.page import HIGHEST, WIDTH, arrange, noted
 from toolkit.show.style import (
     GREEN,
     GREY,
@@ -44,7 +44,10 @@ class Look:
 _COLORS = (INK, ORANGE, PURPLE, SKY, NAVY, GREEN, WINE, GREY)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[tuple[float, ...], ...] = ((), (6, 1.5), (5, 1.5, 1, 1.5), (1.2, 1.2), (4, 1.2, 1, 1.2, 1, 1.2))
+CLOSE, APART = 24, 5
+"""Points of a line from which on only every fifth has its marker, each line's at other places."""
 DIAGNOSTIC = "--"
+_HOLLOW: dict[str, Any] = {"markersize": 4.6, "markerfacecolor": "white", "markeredgewidth": 0.9}
 BANDED = 3
 """Lines of a panel up to which each has its band: more bands hide one another."""
 
@@ -65,6 +68,7 @@ class PlottedCurve:
     high: tuple[float | None, ...]
     diagnostic: bool = False
     sees: str = "sees gold"  # what a diagnostic sees that no system could, where its panel does not say so
+    published: tuple[tuple[int, float], ...] = ()  # points (k, fraction) of a published work
 
 
 def curves_figure(
@@ -77,12 +81,15 @@ def curves_figure(
     level: float = 0.95,
     simulated: bool = False,
     width: float = WIDTH,
+    banded: int = BANDED,
+    note: str = "",
 ) -> Figure:
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
     `doubling`: k is drawn on a scale of powers of two, with a tick for each. Axes show the region of the lines that a
     system could have; a diagnostic that leaves it has its last number at the edge, and a panel of diagnostics alone has
-    a scale of its own. Up to three lines of a panel have bands.
+    a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow. `note` stands below in
+    place of what is said of bands.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
@@ -90,13 +97,14 @@ def curves_figure(
     rows = -(-len(panels) // columns)
     each = width / columns
     body = rows * min(0.66 * each, 0.3 * each + 1.35) * (1.0 if rows < 3 else 0.8)
+    body = min(body, HIGHEST - 1.1)  # room for title, legend and notes
     looks: dict[str, Look] = {}
-    bands = any(len(curves) <= BANDED for _, curves in panels)
+    bands = any(len(curves) <= banded for _, curves in panels)
     with drawing(width, body) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for number, (axes, (name, curves)) in enumerate(zip(grid.flat, panels, strict=False)):
             for curve in curves:
-                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= BANDED)
+                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
             _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling, each)
@@ -114,11 +122,13 @@ def curves_figure(
             ]
             if members:
                 _limit([axes for axes, _ in members], [curve for _, curves in members for curve in curves])
+        if any(curve.published for _, curves in panels for curve in curves):
+            grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
             _name_beyond(axes, curves)
         told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
-        noted(figure, told if bands else "intervals, and paired differences between lines: see the tables")
+        noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
     return figure
 
 
@@ -128,6 +138,7 @@ def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
     real = [
         v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
     ]
+    real += [value for curve in curves for _, value in curve.published]
     if real and any(curve.diagnostic for curve in curves):
         low, high = 100 * min(real), 100 * max(real)
         room = max(high - low, 1.0)
@@ -187,7 +198,11 @@ def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
         markerfacecolor="white" if curve.diagnostic else look.color,
         markeredgewidth=0.8,
         linewidth=1.1,
+        markevery=(_MARKERS.index(look.marker) % APART, APART) if len(curve.k) > CLOSE else 1,
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic and curve.sees else curve.name,
     )
+    if curve.published:
+        k, value = np.array(curve.published, float).T
+        axes.plot(k, 100 * value, linestyle="", label="_", color=look.color, marker=look.marker, zorder=4, **_HOLLOW)
     if band:
         axes.fill_between(curve.k, low, high, color=look.color, alpha=0.13, linewidth=0)

@@ -10,12 +10,15 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.lettering import wrapped
-from toolkit.show.page import arrange, noted
+from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.style import GREY, SMALL, TEXT, drawing, readable_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+CELL = 0.29
+"""Inches that a cell needs for its number."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Heat:
     x: tuple[str, ...]
     y: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
+    marked: tuple[str, str] | None = None  # column and row of a setting that stands out, such as the one in use
 
 
 def heat_figure(
@@ -38,26 +42,34 @@ def heat_figure(
     decimals: int = 1,
     note: str = "",
     simulated: bool = False,
+    width: float = WIDTH,
 ) -> Figure:
-    """Panels in rows of `columns`, all on one scale of colour, every cell with its number."""
+    """Panels in rows of `columns`, all on one scale of colour, every cell with its number; `width` inches wide.
+
+    Fewer panels stand in a row where the page is too narrow for their numbers. The marked cell of each has a frame.
+    """
     if not panels:
         raise ThinkbackError("there is no panel to draw")
+    wide = max(len(panel.x) for panel in panels)
+    columns = max(1, min(columns, int(width / (CELL * wide + 0.35))))
     rows = -(-len(panels) // columns)
     known = [v for panel in panels for line in panel.values for v in line if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if low == high:  # a single value: in the middle of the scale
         low, high = low - 0.5, high + 0.5
-    wide = max(len(panel.x) for panel in panels)
     tall = max(len(panel.y) for panel in panels)
-    width, body = max(6.4, columns * (0.46 * wide + 0.7) + 0.5), max(1.2, rows * (0.27 * tall + 0.55))
+    body = max(1.2, rows * (0.17 * tall + 0.28) + 0.3)
     with drawing(width, body) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             _draw(axes, panel, low, high, decimals, width / columns)
-        for axes in grid[:, 0]:
-            axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT, 1))
-        for axes in grid[-1]:
-            axes.set_xlabel(wrapped(x, width / columns - 0.7, TEXT, 1))
+        for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
+            if number % columns == 0:
+                axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT, 1))
+            else:
+                axes.tick_params(labelleft=panel.y != panels[number - 1].y)
+            if number + columns >= len(panels):
+                axes.set_xlabel(wrapped(x, width / columns - 0.5, TEXT, 1))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         arrange(figure, body, title, simulated)
@@ -66,14 +78,20 @@ def heat_figure(
 
 
 def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int, each: float) -> None:
+    from matplotlib.patches import Rectangle
+
     values = np.array(panel.values, float)
     image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
     axes.set_xticks(range(len(panel.x)), [wrapped(name, 0.6, SMALL, 1) for name in panel.x], parse_math=False)
     axes.set_yticks(range(len(panel.y)), [wrapped(name, 0.9, SMALL, 1) for name in panel.y], parse_math=False)
     axes.tick_params(length=0)
-    axes.set_title(wrapped(panel.name, each - 0.7, TEXT, 1), loc="left", parse_math=False)
+    axes.set_title(wrapped(panel.name, each - 0.4, SMALL, 1), loc="left", fontsize=SMALL, pad=2.5, parse_math=False)
     for i, j in np.argwhere(np.isnan(values)):
-        axes.text(j, i, "–", ha="center", va="center", fontsize=6.5, color=GREY)
+        axes.text(j, i, "–", ha="center", va="center", fontsize=SMALL, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)):
         color = readable_on(tuple(image.to_rgba(values[i, j])))
-        axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=6.5, color=color)
+        axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=SMALL, color=color)
+    if panel.marked is not None and panel.marked[0] in panel.x and panel.marked[1] in panel.y:
+        place = panel.x.index(panel.marked[0]) - 0.44, panel.y.index(panel.marked[1]) - 0.44
+        axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="white", linewidth=2.4))
+        axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="black", linewidth=1.1))

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.curves import look
 from toolkit.show.lettering import wrapped
 from toolkit.show.page import WIDTH, arrange, noted
-from toolkit.show.style import GREY, NAVY, ORANGE, SMALL, TEXT, calm, drawing, percent_limits
+from toolkit.show.panels import Panels
+from toolkit.show.style import GREY, NAVY, ORANGE, SMALL, calm, drawing, percent_limits
 from toolkit.show.table_content import ShownInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "zorder": 2}
+
+
 @dataclass(frozen=True)
 class PlottedBand:
     """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends.
 
-    The axis of a `rate`, in per cent, ends at 0 and 100.
+    The axis of a `rate`, in per cent, ends at 0 and 100. `mark`: where the chosen threshold is.
     """
 
     label: str
@@ -33,10 +36,25 @@ class PlottedBand:
     high: tuple[float | None, ...]
     top: float | None = None
     rate: bool = False
+    mark: float | None = None
+
+
+@dataclass(frozen=True)
+class PlottedReliability:
+    """One gate: by bin its mean score, the mean label and the ends of that one's interval; its threshold."""
+
+    action: str
+    name: str
+    points: tuple[tuple[float, float, float | None, float | None], ...]
+    threshold: float | None = None
 
 
 def outcomes_figure(
-    bars: Sequence[tuple[str, ShownInterval, ShownInterval]], *, title: str = "Fixes and flips", simulated: bool = False
+    bars: Sequence[tuple[str, ShownInterval, ShownInterval]],
+    *,
+    title: str = "Fixes and flips",
+    simulated: bool = False,
+    width: float = WIDTH,
 ) -> Figure:
     """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
     from matplotlib import patheffects
@@ -44,7 +62,7 @@ def outcomes_figure(
     if not bars:
         raise ThinkbackError("there is no policy with fixes and flips to draw")
     body = 0.6 + 0.3 * len(bars)
-    with drawing(WIDTH, body) as figure:
+    with drawing(width, body) as figure:
         axes = figure.add_subplot()
         places = range(len(bars))
         halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # seen on dark bars, too
@@ -59,7 +77,7 @@ def outcomes_figure(
         axes.axvline(0, color=GREY, linewidth=0.8)
         left, right = axes.get_xlim()
         axes.set_xlim(max(left, -100), min(right, 100))
-        axes.set_yticks(list(places), [wrapped(bar[0], 2.5, SMALL) for bar in bars], parse_math=False)
+        axes.set_yticks(list(places), [wrapped(bar[0], 0.37 * width, SMALL) for bar in bars], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel("share of examples, %")
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
@@ -68,50 +86,50 @@ def outcomes_figure(
     return figure
 
 
-def bands_figure(panels: Sequence[PlottedBand], *, title: str, x: str, simulated: bool = False) -> Figure:
-    """One panel a number over a common axis, each in its band."""
+def bands_figure(
+    panels: Sequence[PlottedBand], *, title: str, x: str = "acts on, %", simulated: bool = False, width: float = WIDTH
+) -> Figure:
+    """One panel a number over a common axis, each in its band; a vertical line where the chosen threshold is."""
     if not panels:
         raise ThinkbackError("there is no curve to draw")
-    width, body = max(WIDTH if len(panels) > 1 else 3.7, 2.3 * len(panels)), 2.5
-    with drawing(width, body) as figure:
-        grid = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, panel in zip(grid, panels, strict=True):
-            axes.plot(panel.x, panel.estimate, color=NAVY, linewidth=1.4)
+    width = min(width, 3.7) if len(panels) == 1 else width
+    grid = Panels.of([one.label for one in panels], [""] * len(panels), width)
+    with drawing(width, grid.height) as figure:
+        for number, (axes, panel) in enumerate(zip(grid.axes(figure, x, "", alike=False), panels, strict=True)):
+            axes.plot(panel.x, panel.estimate, color=NAVY, linewidth=1.4, clip_on=False)
             low, high = np.array(panel.low, float), np.array(panel.high, float)
             axes.fill_between(panel.x, low, high, color=NAVY, alpha=0.15, linewidth=0)
-            axes.set_title(wrapped(panel.label, width / len(panels) - 0.5, TEXT), loc="left", parse_math=False)
-            axes.set_xlabel(wrapped(x, width / len(panels) - 0.5, TEXT))
             if panel.top is not None:
                 axes.set_ylim(0.0, panel.top)
             if panel.rate:
                 axes.set_ylim(*percent_limits(*axes.get_ylim()))
-            calm(axes)
-        arrange(figure, body, title, simulated)
+            if panel.mark is not None:
+                axes.axvline(panel.mark, label="the gate's threshold" if number == 0 else "_", **_THRESHOLD)
+        arrange(figure, grid.height, title, simulated)
         noted(figure, "bands hold the whole curve at once (sup-t)")
     return figure
 
 
 def reliability_figure(
-    curves: Mapping[str, Sequence[tuple[float, float, int]]], *, title: str, simulated: bool = False
+    gates: Sequence[PlottedReliability], *, title: str, simulated: bool = False, width: float = WIDTH
 ) -> Figure:
-    """Mean label over mean score by bin, one line a gate; the size of a dot grows with its number of examples."""
-    if not curves:
+    """Mean label over mean score by bin with its interval, one panel a gate; a vertical line at its threshold."""
+    if not gates:
         raise ThinkbackError("there is no gate to draw")
-    body = 3.6
-    with drawing(4.0, body) as figure:
-        axes = figure.add_subplot()
-        axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle="--", label="calibrated")
-        for number, (name, points) in enumerate(curves.items()):
-            own = look(number)
-            x, y, n = zip(*points, strict=True) if points else ((), (), ())
-            style: dict[str, Any] = {"color": own.color, "marker": own.marker, "linestyle": own.dashes}
-            axes.plot(x, y, linewidth=1.1, markersize=2.5, label=name, **style)
-            most = max(n, default=1)
-            sizes = [6 + 40 * count / most for count in n]
-            axes.scatter(x, y, s=sizes, color=own.color, marker=own.marker, linewidths=0, clip_on=False)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel("score")
-        axes.set_ylabel("share repaired")
-        calm(axes)
-        arrange(figure, body, title, simulated)
+    grid = Panels.of([one.name for one in gates], [one.action for one in gates], width)
+    with drawing(width, grid.height) as figure:
+        for number, (axes, gate) in enumerate(zip(grid.axes(figure, "score", "repaired"), gates, strict=True)):
+            told = number == 0
+            axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle="--", label="calibrated" if told else "_")
+            if gate.threshold is not None and 0 <= gate.threshold <= 1:
+                axes.axvline(gate.threshold, label="the gate's threshold" if told else "_", **_THRESHOLD)
+            for score, _, low, high in gate.points:
+                if low is not None and high is not None:
+                    axes.plot([score, score], [low, high], color=NAVY, linewidth=0.9, zorder=3)
+            x, y = [point[0] for point in gate.points], [point[1] for point in gate.points]
+            axes.plot(x, y, color=NAVY, marker="o", markersize=3.2, linewidth=0, zorder=4, clip_on=False)
+            axes.set_xlim(0, 1)
+            axes.set_ylim(0, 1)
+        arrange(figure, grid.height, title, simulated)
+        noted(figure, "bars: intervals of the share repaired; bins of few examples are taken together")
     return figure

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.kept import Floats
+from toolkit.stats.arrays import Interval, interval
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.resamples import Settings
 
 BINS = 10
+LEAST_IN_BIN = 20
+"""Examples that a bin with an interval holds at the least, unless there are fewer in all."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,17 @@ class Bin:
     high: float
     score: float
     label: float
+    n: int
+
+
+@dataclass(frozen=True)
+class WideBin:
+    """Some of the ten bins together: scores from `low` to `high`, their mean, the interval of the mean label."""
+
+    low: float
+    high: float
+    score: float
+    label: Interval
     n: int
 
 
@@ -70,9 +85,43 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
 
 def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
     """Bins of equal width over 0 to 1 that hold any score; 1 belongs to the last."""
-    place = np.clip((scores * BINS).astype(np.int64), 0, BINS - 1)
+    place = _places(scores)
     return tuple(
         Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
         for i in range(BINS)
         if (on := place == i).any()
     )
+
+
+def _places(scores: Floats) -> Ints:
+    """The number of the bin of each score."""
+    return np.clip((scores * BINS).astype(np.int64), 0, BINS - 1)
+
+
+def wide_bins(
+    scores: Floats, labels: Floats, unit: Ints, settings: Settings, least: int = LEAST_IN_BIN
+) -> tuple[WideBin, ...]:
+    """The bins, neighbours taken together until each holds `least` examples, with the interval of the mean label.
+
+    From the lowest score up; a rest that is too small joins the bin before it. `unit` (N,): the clusters that are
+    resampled. Nothing where scores are no probabilities.
+    """
+    if not len(scores) or not bool(((scores >= 0) & (scores <= 1)).all()):
+        return ()
+    groups: list[list[Bin]] = [[]]
+    for one in reliability(scores, labels):
+        groups[-1].append(one)
+        if sum(each.n for each in groups[-1]) >= least:
+            groups.append([])
+    rest = groups.pop()
+    if rest:
+        groups[-1:] = [groups[-1] + rest] if groups else [rest]
+    return tuple(_wide(group, scores, labels, unit, settings) for group in groups)
+
+
+def _wide(group: list[Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> WideBin:
+    low, high = group[0].low, group[-1].high
+    place = _places(scores)
+    on = (place >= round(low * BINS)) & (place < round(high * BINS))
+    found = interval(labels[on], cluster=unit[on], settings=settings)
+    return WideBin(low, high, float(scores[on].mean()), found, int(on.sum()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -24,7 +24,7 @@ from replay.sampling.stops import Margin
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.kit.cells import warnings_of
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, collect
+from toolkit.log import Log
 from toolkit.stats import OutcomeBlock, summarise
 
 BLOCK_EXAMPLES = 8192
@@ -157,29 +157,6 @@ def sensitivity(
     count = f"{len(result.dropped)} of the {len(policies)} settings cannot be replayed and are dashes"
     missing = [f"{count}, such as {name}: {why}" for name, why in result.dropped.items()]
     return Sensitivity(made, warnings_of(result), tuple(missing[:1]))
-
-
-def wall_clock(log: Log, setting: FactcheckSetting) -> float | None:
-    """Wall-clock seconds of making the pool and its verifications; None where the log does not say."""
-    source = log.manifest.source if log.manifest is not None else None
-    if not isinstance(source, Mapping):
-        return None
-    parts = [_seconds(source, "pools", setting.pool), _seconds(source, "verifiers", setting.verifier)]
-    return None if None in parts else sum(part for part in parts if part is not None)
-
-
-def verified_elsewhere(log: Log, setting: FactcheckSetting) -> bool:
-    """Whether the verifier scored traces of other pools too, so that its wall-clock is not of this one alone."""
-    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") != setting.pool)
-    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == setting.verifier)
-    return not collect(scores.join(traces, on="trace_id", how="semi").select("trace_id").head(1), log).is_empty()
-
-
-def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
-    entries = source.get(kind)
-    entry = entries.get(name) if isinstance(entries, Mapping) else None
-    value = entry.get("wall_clock_s") if isinstance(entry, Mapping) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _blocks(log: Log, setting: FactcheckSetting, verified: bool) -> Iterator[LogBlock]:

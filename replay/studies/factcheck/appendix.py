@@ -16,7 +16,6 @@ from replay.studies.kit.cells import estimate
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers
 from toolkit.show import Number, TableColumn
 
-NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
 PARTS = ("generation", "verification")
 K = TableColumn("k", Number(0))
 
@@ -56,29 +55,27 @@ def wall(study: Study) -> Iterator[Row]:
         yield Row((TITLES[name],), values=values, **study.published("B.2", [study.main], method=name))
 
 
-def _whole_pool(study: Study) -> bool:
-    """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
-    depth = study.depth
-    whole = depth.largest == study.setting.cap and depth.shorter == 0
-    return whole and study.setting.where is None and not study.verified_elsewhere
-
-
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
-    if study.wall_s is None or generation is None or verification is None or not _whole_pool(study):
+    if study.wall.seconds is None or generation is None or verification is None:
         return None
-    other = study.wall_s / 3600 - generation - verification
+    other = study.wall.seconds / 3600 - generation - verification
     return other if other >= 0 else None
 
 
-def _why_no_wall(study: Study) -> list[str]:
-    if study.wall_s is None:
-        return [NOT_SECONDS]
-    if not _whole_pool(study):
-        return ["the log's wall-clock is of all its claims and of every trace verified, which this table is not"]
+def _told_wall(study: Study) -> list[str]:
+    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
+    wall = study.wall
+    if wall.pool_s is None or wall.verifier_s is None:
+        return ["; ".join(wall.why)]
+    runs = "run" if wall.runs == 1 else f"{wall.runs} runs"
+    both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
+    told = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
+    if wall.why:
+        return [f"{told}; no rest is told: {'; '.join(wall.why)}"]
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
-    if generation is not None and verification is not None and study.wall_s < generation + verification:
-        return ["calls ran in parallel: the wall-clock is shorter than their sum, so there is no rest"]
-    return [f"wall-clock of the log's run: {study.wall_s / 3600:.2f} h"]
+    if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
+        return [f"{told}; calls ran in parallel: that is shorter than their sum, so there is no rest"]
+    return [told]
 
 
 def overhead(study: Study) -> Iterator[Row]:
@@ -95,10 +92,10 @@ def of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "
     """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
 
     def found(study: Study) -> Iterator[Mapping[str, Any]]:
-        for made in study.budgets:
-            frame: pl.DataFrame = getattr(made, name)
+        for fixed in study.fixed_budgets:
+            frame: pl.DataFrame = getattr(fixed.made, name)
             for row in frame.iter_rows(named=True):
-                yield {"pool": f"{made.max_traces} traces", **row}
+                yield {"pool": fixed.name, **row}
 
     return lambda study: listed(found(study), ("pool", *heads), interval, key)
 
@@ -188,7 +185,7 @@ def settings(study: Study) -> Iterator[Row]:
 
 
 def _whole(study: Study) -> list[str]:
-    return [price_note(study, study.main), *_why_no_wall(study)]
+    return [price_note(study, study.main), *_told_wall(study)]
 
 
 def seed(study: Study) -> list[str]:

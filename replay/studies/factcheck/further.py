@@ -76,8 +76,11 @@ def variants(study: Study) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
     result = study.beyond.variants
     if result is not None:
+        methods = Methods(result, study.setting.cap, study.setting.verifier)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
-            yield Row((name,), PolicyCells(result.statistics, name))
+            of = PolicyCells(result.statistics, name)
+            abstains = of.cell("answer_rate") is not None
+            yield Row((name,), of, {} if abstains or name == SURROGATE else _differences(methods, name, SURROGATE))
 
 
 def _dropped(study: Study) -> Iterator[str]:
@@ -99,6 +102,10 @@ def coverage(study: Study) -> Iterator[Row]:
         yield Row((found.policy, found.label), PolicyCells(found.part, found.policy), values)
 
 
+LESS = (
+    f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate; a dash for policies that abstain, "
+    "which counts as wrong"
+)
 PAIRED = Sheet(
     "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
@@ -111,9 +118,10 @@ BEYOND = (
     ),
     Sheet(
         "variants", "Further policies", ("Policy",), (
-            percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"), *CALLS,
-            *METRICS,
-        ), variants, (_dropped,), group="variants",
+            percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
+            *DIFFERENCE_COLUMNS, *CALLS, *METRICS,
+        ), variants, (LESS, _dropped),
+        group="variants",
     ),
     Sheet(
         "coverage", "Prediction sets by class", ("Policy", "Class"), (

@@ -9,23 +9,39 @@ from replay.data.conditions import matching
 from replay.data.contents import opened
 from replay.studies.factcheck.appendix import APPENDIX, FOUND, ORDERS, SETTINGS
 from replay.studies.factcheck.around import surroundings
+from replay.studies.factcheck.calibration_tables import CALIBRATION
+from replay.studies.factcheck.cases import cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.splits import pools_of, reported
 from replay.studies.factcheck.study import Study, choose, study_log
 from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KEYS
 from replay.studies.factcheck.tables import MAIN_TABLES
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, by_dataset
+from replay.studies.kit.report import StudyReport
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
+from toolkit.show import WIDTH, inches
 
-SHEETS = (*MAIN_TABLES, *APPENDIX, FIXED, FIXED_KEYS, *ORDERS, *FOUND, PAIRED, SETTINGS, LAZY_KEYS, *BEYOND)
+SHEETS = (
+    *MAIN_TABLES,
+    *APPENDIX,
+    FIXED,
+    FIXED_KEYS,
+    *ORDERS,
+    *FOUND,
+    PAIRED,
+    SETTINGS,
+    LAZY_KEYS,
+    *BEYOND,
+    *CALIBRATION,
+)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
@@ -53,6 +69,7 @@ def study_factcheck(
     level: float = 0.95,
     kw: float = 0.25,
     eur_per_kwh: float = 0.25,
+    width: str | float = WIDTH,
 ) -> StudyReport:
     """Every table and figure of the thesis on fact checking under a verifier budget, for a log with class labels.
 
@@ -60,11 +77,13 @@ def study_factcheck(
     `claimdecomp`. `pool` and `verifier` are by default the only ones, the verifier `lora` where there is one;
     `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of tables 5.11
     to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims that are
-    reported, `dev` those to learn from.
+    reported, by default those of the test split where there is one, and `dev` those to learn from. Figures are `width`
+    wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
+    drawn = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     made, contents = opened(log)
     if not caps or min(caps) < 1:
@@ -75,9 +94,10 @@ def study_factcheck(
         verifier = USUAL_VERIFIER
     if dev is not None:
         matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
-        where = f"NOT coalesce(({dev}), false)" if where is None else where
+    by_default = reported(made, dev) if where is None else None
+    where = by_default if where is None else where
     setting = FactcheckSetting(
-        pool=choose(pool, contents.pools, "pool"),
+        pool=choose(pool, pools_of(made, where, contents.pools) if pool is None else contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
@@ -90,15 +110,19 @@ def study_factcheck(
         orders=orders,
         dev=dev,
     )  # fmt: skip
-    return report_of(study_log(made, setting, known), made.name)
+    found = report_of(study_log(made, setting, known), made.name, drawn)
+    said = [] if by_default is None else [f"reported are the claims of {by_default}; a condition `where` names others"]
+    return replace(found, told=[*said, *found.told])
 
 
-def report_of(studies: Sequence[Study], name: str) -> StudyReport:
+def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, surroundings(studies, name))
     own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
     screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, surroundings(own, name))
+
+    cases = [(study.dataset, study.cases) for study in studies]
 
     def after(study: Study) -> str:
         return f", {study.dataset}" if len(studies) > 1 else ""
@@ -106,7 +130,7 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
     return StudyReport(
         title=f"Fact checking under a verifier budget: {name}{' (simulated)' if simulated else ''}",
         tables=tables,
-        draw=lambda: by_dataset(studies, figures),
+        draw=lambda: figures(studies, width),
         words={
             "What was replayed": said_of(studies, replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
@@ -115,6 +139,8 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
         record=record(studies),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
+        files={"cases.csv": cases_csv(cases, simulated)},
+        after=cases_markdown(cases, simulated),
         told=said_of(studies, lambda study: told_left_out(study.left_out.get("main", {}))),
         screen=[screen[sheet] for sheet in SCREEN],  # a terminal has no room for three numbers in place of one
         simulated=simulated,

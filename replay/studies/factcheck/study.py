@@ -15,10 +15,15 @@ from replay.data.contents import read_contents
 from replay.runs.coverage_notes import FREE, WARN_EXCLUDED
 from replay.studies.factcheck import analyses, runs
 from replay.studies.factcheck.beyond import Beyond, beyond, check_development
+from replay.studies.factcheck.calibration import VerifierCalibration, calibrations
+from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.euros import device_seconds
 from replay.studies.factcheck.published import TOTALS, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
+from replay.studies.factcheck.validation import NAME as VALIDATION
+from replay.studies.factcheck.validation import FixedBudgets, Validation, validation_budgets
+from replay.studies.factcheck.wall_clock import WallClock, wall_clock
 from replay.studies.kit.cells import of_dataset, warnings_of
 from replay.studies.kit.gaps import told_left_out
 from replay.studies.kit.published import PublishedDataset
@@ -77,11 +82,13 @@ class Study:
     unresolved: pl.DataFrame
     sensitivity: analyses.Sensitivity
     surrogate_keys: SurrogateKeys
+    validation: Validation
     beyond: Beyond
+    calibration: tuple[VerifierCalibration, ...]
+    cases: Cases
     # Per claim, of (method, part); empty without device seconds
     device_s: Mapping[tuple[str, str], ShownInterval | None]
-    wall_s: float | None
-    verified_elsewhere: bool  # other pools' traces too, by the same verifier
+    wall: WallClock
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
     features_note: str = ""  # where the surrogate does without some of the thesis's features
     notes: tuple[Note, ...] = ()
@@ -89,11 +96,20 @@ class Study:
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
+    def fixed_budgets(self) -> list[FixedBudgets]:
+        """Budgets of the claims reported, and of the validation split."""
+        keys = self.surrogate_keys.fixed
+        found = [FixedBudgets(made, tuple(at for at in keys if at.traces == made.max_traces)) for made in self.budgets]
+        if self.validation.budgets is not None:
+            found.append(FixedBudgets(self.validation.budgets, self.validation.keys, VALIDATION))
+        return found
+
+    @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
         """Claims that each comparison leaves out, with the reason."""
         results = {"main": self.main.result, f"verifier {self.setting.other_verifier}": self.other.result}
         results |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
-        results |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
+        results |= {f"budgets, {fixed.name}": fixed.made.result for fixed in self.fixed_budgets}
         return {name: result.excluded for name, result in results.items() if result is not None}
 
     @property
@@ -190,8 +206,9 @@ def study_dataset(
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
         several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
         missing |= {number: [several if others else nothing] for number in OTHER}
+    validation = validation_budgets(log, setting, dataset)
     missing |= {
-        "B.4": [str(gap) for gap in gaps], "sensitivity": list(swept.missing), "keys": list(keys.missing),
+        "B.4": [*map(str, gaps), *validation.missing], "sensitivity": list(swept.missing), "keys": list(keys.missing),
         "orders": told(further.averaged),
     }  # fmt: skip
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
@@ -214,17 +231,19 @@ def study_dataset(
         unresolved=unresolved,
         sensitivity=swept,
         surrogate_keys=keys,
+        validation=validation,
         beyond=further,
+        calibration=tuple(calibrations(log, setting, filter(None, (setting.verifier, setting.other_verifier)))),
+        cases=example_cases(log, setting, main),
         device_s=parts,
-        wall_s=analyses.wall_clock(log, setting),
-        verified_elsewhere=analyses.verified_elsewhere(log, setting),
+        wall=wall_clock(log, setting, depth),
         surrogate_s=spent.get(SURROGATE),
         features_note=features_note(setting.features, contents.features),
         notes=(*_claims(log, main, depth, setting.dev), *_notes(main)),
         missing=missing,
         warnings={
             "": main.warnings,
-            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
+            "B.4": _warnings([*fixed, *([] if validation.budgets is None else [validation.budgets])]),
             "sensitivity": swept.warnings,
             "keys": keys.warnings,
             "orders": further.averaged.warnings,
@@ -234,6 +253,10 @@ def study_dataset(
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
     )
+
+
+def _warnings(made: Sequence[Budgets]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(warning for one in made for warning in warnings_of(one.result)))
 
 
 def _verifiers(log: Log, setting: FactcheckSetting) -> frozenset[str]:

@@ -84,20 +84,21 @@ class SurrogateKeys:
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
-    def signs(self, traces: int, k: int, against: str) -> str | None:
-        """Whether the sign of the difference depends on `unseen`, and the sign at each; None where one is unknown."""
-        found = [x.gaps[against] for x in self.fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
-        signs = [gap.sign for gap in found if gap is not None]
-        if not signs or len(signs) < len(found):
-            return None
-        depends = len({sign.strip("()") for sign in signs}) > 1
-        return f"{'yes' if depends else 'no'}: {', '.join(signs)}"
+
+def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
+    """Whether the sign of the difference depends on `unseen`, and the sign at each; None where one is unknown."""
+    found = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
+    known = [gap.sign for gap in found if gap is not None]
+    if not known or len(known) < len(found):
+        return None
+    depends = len({sign.strip("()") for sign in known}) > 1
+    return f"{'yes' if depends else 'no'}: {', '.join(known)}"
 
 
 def surrogate_keys(log: Log, setting: FactcheckSetting, sizes: Sequence[int]) -> SurrogateKeys:
     """Replay algorithm 3 with every combination of keys, and fixed budgets of pools of these sizes."""
     lazy, warnings, missing = _lazy(log, setting)
-    fixed = tuple(at for size in sizes for at in _fixed(log, setting, size))
+    fixed = tuple(at for size in sizes for at in fixed_by_keys(log, setting, size))
     return SurrogateKeys(lazy, fixed, warnings, missing)
 
 
@@ -126,8 +127,11 @@ def _lazy(log: Log, setting: FactcheckSetting) -> tuple[pl.DataFrame, tuple[str,
     return made, warnings_of(result), tuple(dict.fromkeys(result.dropped.values()))
 
 
-def _fixed(log: Log, setting: FactcheckSetting, size: int) -> Iterator[AtUnseen]:
-    """Nothing where the pool cannot be replayed, which table B.4 gives the reason of."""
+def fixed_by_keys(log: Log, setting: FactcheckSetting, size: int) -> Iterator[AtUnseen]:
+    """The surrogate at the budgets of a pool of so many traces for each `unseen` and `label_score`.
+
+    Nothing where the pool cannot be replayed, which table B.4 gives the reason of.
+    """
     tried = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
     orders = {name: ORDERS[name] for name in REFERENCES}
     orders |= {name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in tried.items()}

@@ -8,12 +8,10 @@ from itertools import chain
 
 from replay.studies.factcheck.appendix import K
 from replay.studies.factcheck.study import Study
-from replay.studies.factcheck.surrogate_keys import SETTINGS, UNSEEN, gap, shown_budgets
+from replay.studies.factcheck.surrogate_keys import SETTINGS, UNSEEN, gap, shown_budgets, signs
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import ShownInterval
 
-SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
-"""Pools of table B.4 by data set and size."""
 SHOWN = {
     "generation": ("Generation order", "generation_order_macro_f1_pct"),
     "random": ("Random", "random_macro_f1_pct"),
@@ -33,34 +31,33 @@ SIGNS = (
 RANDOM = "surrogate − random: against the exact expectation over all orders"
 
 
-def fixed(study: Study) -> Iterator[Row]:
+def every_budget(study: Study) -> Iterator[Row]:
     """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them (B.4)."""
-    numbers_of = study.setting.published
-    for found in study.budgets:
-        size, by_k = found.max_traces, found.by_k.filter(metric="macro_f1")
+    for fixed in study.fixed_budgets:
+        size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
         cells = {
             (order, k): ShownInterval.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
-        pool = None if numbers_of is None else SPLITS.get((numbers_of.dataset, size))
         for k in shown_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
             for order, (_, key) in LESS.items():
-                own = gap(found, k, order)
+                own = gap(fixed.made, k, order)
                 values[key] = None if own is None else own.points
-                values[f"{key}_depends"] = study.surrogate_keys.signs(size, k, order)
-            theirs = study.published("B.4", [study.main], pool=pool, k=k)
-            yield Row((f"{size} traces", k), values=values, **theirs)
+                values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
+            theirs = study.published("B.4", [study.main], pool=fixed.published(study.setting.published), k=k)
+            yield Row((fixed.name, k), values=values, **theirs)
 
 
 def fixed_by_keys(study: Study) -> Iterator[Row]:
     """The surrogate at the budgets of table B.4 for each `unseen` and `label_score`, against the same two orders."""
-    for at in study.surrogate_keys.fixed:
-        values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
-        for order, (_, key) in LESS.items():
-            if (found := at.gaps[order]) is not None:
-                values |= {key: found.points, f"{key}_p": found.p_value}
-        yield Row((f"{at.traces} traces", at.k, at.label_score, f"{at.unseen:g}"), values=values)
+    for fixed in study.fixed_budgets:
+        for at in fixed.keys:
+            values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
+            for order, (_, key) in LESS.items():
+                if (found := at.gaps[order]) is not None:
+                    values |= {key: found.points, f"{key}_p": found.p_value}
+            yield Row((fixed.name, at.k, at.label_score, f"{at.unseen:g}"), values=values)
 
 
 def lazy_by_keys(study: Study) -> Iterator[Row]:
@@ -79,7 +76,7 @@ FIXED = Sheet(
             (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
         ),
-    ), fixed, (
+    ), every_budget, (
         lambda one: [f"random: seed {one.setting.random_seed}; all orders: the exact expectation"],
         "score: sees all scores", RANDOM, SIGNS,
     ), "Setting", "B.4",

@@ -21,9 +21,14 @@ def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) ->
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
     made: dict[str, Figure] = {}
     for part in parts:
-        named = "".join(sign if sign.isalnum() else "-" for sign in part.dataset)
+        named = filed(part.dataset)
         made |= {key if len(parts) == 1 else f"{key}-{named}": figure for key, figure in draw(part).items()}
     return made
+
+
+def filed(dataset: str) -> str:
+    """A data set's name in the names of files."""
+    return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,8 @@ class StudyReport:
 
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
-    further files. `told` is said on the screen, `screen` shown there. `parts`:
-    what was found on each data set.
+    further files, `after` is Markdown at the end of the report. `told` is said on the screen, `screen` shown there.
+    `parts`: what was found on each data set.
     """
 
     title: str
@@ -44,6 +49,7 @@ class StudyReport:
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     left_out_by: str = "run"
     files: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
     told: Sequence[str] = ()
     screen: Sequence[Table] = ()
     simulated: bool = False
@@ -70,6 +76,9 @@ class StudyReport:
                 words={name: "\n".join(f"- {line}" for line in lines) for name, lines in self.words.items() if lines},
                 simulated=self.simulated,
             )  # fmt: skip
+            if self.after:
+                with (made / "report.md").open("a", encoding="utf-8") as report:
+                    report.write(f"\n{self.after}")
             if self.record:
                 write_record(made, self.record)
             write_left_out(made, self.left_out_by, self.left_out, self.simulated)

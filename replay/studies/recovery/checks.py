@@ -46,11 +46,11 @@ def _split(log: Log, condition: str) -> set[str]:
 
 
 def revision_pools(
-    named: Collection[str], gate: GateFile | None, base: str, contents: Contents
+    named: Collection[str], given: Collection[GateFile], base: str, contents: Contents
 ) -> dict[tuple[str, str], str | None]:
     """The pool of the revisions of every (action, base), None where there is one alone.
 
-    Of actions with several it is the one that is named, or that of the frozen gate; where that is none or more than
+    Of actions with several it is the one that is named, or that of a given gate; where that is none or more than
     one the study's own base is refused, and others are left out.
     """
     known = {pool for _, _, pool in contents.revisions}
@@ -62,8 +62,8 @@ def revision_pools(
     found: dict[tuple[str, str], str | None] = {}
     for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
         own = sorted(pool for *key, pool in contents.revisions if key == [action, one])
-        frozen = gate is not None and not named and (gate.action, gate.base) == (action, one)
-        chosen = [pool for pool in own if pool in named or (frozen and gate is not None and pool == gate.pool)]
+        frozen = [gate.pool for gate in given if not named and (gate.action, gate.base) == (action, one)]
+        chosen = [pool for pool in own if pool in named or pool in frozen]
         if len(own) == 1 or len(chosen) == 1:
             found[action, one] = chosen[0] if len(own) > 1 else None
         elif one == base:

@@ -1,62 +1,71 @@
-"""The study's figures: one function each, from a data set's results."""
+"""The study's figures: what each shows of a data set, and how it is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from replay.studies.kit.frontiers import frontier_points
+from replay.studies.recovery.gates import RULE
+from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import headline, means
-from toolkit.show import PlottedBand, bands_figure, frontier, outcomes_figure, reliability_figure
+from toolkit.show import PlottedBand, PlottedReliability, bands_figure, frontier, outcomes_figure, reliability_figure
+from toolkit.show.page import WIDTH
+from toolkit.stats.calibration import wide_bins
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def cost_accuracy(study: DatasetStudy) -> Figure | None:
-    """Accuracy against realised tokens, every policy of the main table and the oracles; None without tokens."""
+@dataclass(frozen=True)
+class StudyFigure:
+    """A figure: what it shows of a data set, nothing where that is not known, and how that is drawn."""
+
+    title: str
+    shows: Callable[[DatasetStudy], Collection[Any]]
+    draw: Callable[..., Figure]
+
+    def of(self, study: DatasetStudy, width: float = WIDTH) -> Figure | None:
+        """The figure of a data set; None where there is nothing to show."""
+        shown, title = self.shows(study), f"{self.title}, {study.dataset}"
+        simulated = study.result.simulated
+        return self.draw(shown, title=title, simulated=simulated, width=width) if shown else None
+
+
+def _costs(study: DatasetStudy) -> Collection[Any]:
+    """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    names = [name for name, _, _ in headline(study)] + [n for n in study.named.oracles if n in study.policies]
-    known = {name: means(study, name) for name in names}
-    placed = {name: (cells.get("total_tokens"), cells.get("accuracy")) for name, cells in known.items()}
-    points = list(frontier_points(placed, study.named.base, diagnostic).values())
-    if not points:
-        return None
-    level = study.result.provenance["level"]
-    title = f"Cost and accuracy, {study.dataset}"
-    return frontier(points, title=title, level=level, simulated=study.result.simulated)
+    shown = [*headline(study), *(StudyPolicy(study, name) for name in study.named.oracles if name in study.policies)]
+    cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in shown}
+    return list(frontier_points(cells, study.named.base, diagnostic).values())
 
 
-def fixes_and_flips(study: DatasetStudy) -> Figure | None:
+def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
-    shown = [*study.named.always.values(), *study.named.selective.values(), *study.named.samples]
-    bars = []
-    for name in (name for name in shown if name in study.policies):
-        cells = means(study, name)
-        fix, flip = cells.get("fix_rate"), cells.get("flip_rate")
-        if fix is not None and flip is not None:
-            bars.append((name, fix, flip))
-    if not bars:
-        return None
-    return outcomes_figure(bars, title=f"Fixes and flips, {study.dataset}", simulated=study.result.simulated)
+    named = study.named
+    shown = [n for n in (*named.always.values(), *named.selective.values(), *named.samples) if n in study.policies]
+    cells = [(name, *(StudyPolicy(study, name).cell(metric) for metric in ("fix_rate", "flip_rate"))) for name in shown]
+    return [bar for bar in cells if None not in bar]
 
 
-def threshold_sweep(study: DatasetStudy) -> Figure | None:
-    """Accuracy, flips and tokens over the rate of the primary gate, in bands that hold the whole curve."""
+def _sweep(study: DatasetStudy) -> list[PlottedBand]:
+    """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
     shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
     panels = [panel for one in shown if (panel := _panel(study, *one)) is not None]
-    if not panels:
-        return None
-    title = f"Sweep of the gate's threshold, {study.dataset}"
-    return bands_figure(panels, title=title, x="acts on, %", simulated=study.result.simulated)
+    return [panel for panel in panels if any(panel.estimate)]
 
 
-def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> PlottedBand | None:
-    """A metric over the share of examples that the primary gate acts on; None where it is not known."""
+def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
+    """Flips among the top share of examples that the primary gate would verify (the paper's equation 19)."""
+    panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0, from_zero=True)
+    return [panel] if panel is not None and any(panel.estimate) else []
+
+
+def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero: bool = False) -> PlottedBand | None:
+    """A metric over the share of examples that the primary gate acts on, with its threshold; None where unknown."""
     if study.band is None:
         return None
     rate = study.band.filter(pl.col("metric") == "intervention_rate")
@@ -65,41 +74,48 @@ def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> Plotte
     rows = sorted(own.iter_rows(named=True), key=lambda row: place[row["threshold"]])
     if not rows:
         return None
-    x = tuple(100 * place[row["threshold"]] for row in rows)
 
     def column(name: str) -> tuple[float | None, ...]:
         return tuple(None if row[name] is None else scale * row[name] for row in rows)
 
     estimate = tuple(scale * float(row["estimate"]) for row in rows)
-    return PlottedBand(label, x, estimate, column("band_low"), column("band_high"), rate=scale == 100.0)
+    high = column("band_high")
+    top = min(1.05 * max([*(one for one in high if one is not None), *estimate]), 100.0) if from_zero else None
+    acts = StudyPolicy(study, study.named.primary).number("intervention_rate")
+    return PlottedBand(
+        label, tuple(100 * place[row["threshold"]] for row in rows), estimate, column("band_low"), high,
+        top=top or None, rate=scale == 100.0, mark=None if acts is None else 100 * acts,
+    )  # fmt: skip
 
 
-def flips_among(study: DatasetStudy) -> Figure | None:
-    """Flips among the top share of examples that the primary gate would verify (the paper's equation 19), banded."""
-    panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0)
-    if panel is None:
-        return None
-    high = [high for high in panel.high if high is not None]
-    panel = replace(panel, top=min(1.05 * max([*high, *panel.estimate]), 100.0) or None)
-    title = f"Flips among the examples acted on, {study.dataset}"
-    return bands_figure([panel], title=title, x="acts on the top, %", simulated=study.result.simulated)
+def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
+    """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
+    found = []
+    for gate in (one for one in study.gates if one.part != RULE):
+        if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
+            continue
+        report = study.reports[gate.policy]
+        bins = wide_bins(report.scores, report.repairs, report.unit, study.settings)
+        points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
+        found += [PlottedReliability(gate.action, gate.shown, points, gate.file.threshold)] if points else []
+    return found
 
 
-def calibration(study: DatasetStudy) -> Figure | None:
-    """Reliability of every gate's scores."""
-    if not study.reports:
-        return None
-    curves = {
-        name: [(one.score, one.label, one.n) for one in report.calibration.bins]
-        for name, report in study.reports.items()
-    }
-    return reliability_figure(curves, title=f"Calibration, {study.dataset}", simulated=study.result.simulated)
-
-
-FIGURES: Mapping[str, Callable[[DatasetStudy], Figure | None]] = {
-    "cost_accuracy": cost_accuracy,
-    "fixes_and_flips": fixes_and_flips,
-    "threshold_sweep": threshold_sweep,
-    "flips_among": flips_among,
-    "calibration": calibration,
+FIGURES: Mapping[str, StudyFigure] = {
+    "cost_accuracy": StudyFigure("Cost and accuracy", _costs, frontier),
+    "fixes_and_flips": StudyFigure("Fixes and flips", _outcomes, outcomes_figure),
+    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure),
+    "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, bands_figure),
+    "calibration": StudyFigure("Calibration", _calibration, reliability_figure),
 }
+
+
+def drawable(study: DatasetStudy) -> list[str]:
+    """The names of the figures that a data set has."""
+    return [key for key, figure in FIGURES.items() if figure.shows(study)]
+
+
+def figures(study: DatasetStudy, width: float = WIDTH) -> dict[str, Figure]:
+    """Every figure of a data set, `width` inches wide."""
+    made = {key: figure.of(study, width) for key, figure in FIGURES.items()}
+    return {key: figure for key, figure in made.items() if figure is not None}

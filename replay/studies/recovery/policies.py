@@ -11,8 +11,8 @@ from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
 from replay.policies.base import Policy
-from replay.policies.gate_file import GateFile
 from replay.policies.gates import AllOf, Gate, Threshold
+from replay.studies.recovery.gates import CHEAP, RULE, TREES, StudyGate
 from toolkit.errors import listed
 
 NEAR = 0.9
@@ -23,24 +23,34 @@ NEAR = 0.9
 class Roles:
     """The pools, actions and gates that the study compares, by the part that they play.
 
-    `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
-    their size, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`: the
-    actions were screened on other examples than those that are reported. `pools` maps actions and the pools that they
-    revise to the pool of the revisions, None where there is one alone; what it lacks is not replayed.
+    `gates` act for each action, `rivals` stand beside them. `samples` maps pools of several samples to the sizes of
+    votes over them, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`:
+    the actions were screened on other examples than those that are reported. `pools` maps actions and the pools that
+    they revise to the pool of the revisions, None where there is one alone; what it lacks is not replayed.
     """
 
     base: str
     budgets: tuple[str, ...]
     action: str
     actions: tuple[str, ...]
-    gates: Mapping[str, GateFile]
-    trees: GateFile | None
-    heuristics: Mapping[str, GateFile]
-    samples: Mapping[str, int]
+    gates: Mapping[str, StudyGate]
+    rivals: tuple[StudyGate, ...]
+    samples: Mapping[str, tuple[int, ...]]
     limits: Mapping[str, int] = field(default_factory=dict)
     width: int = 1
     screened_apart: bool = True
     pools: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
+
+    @property
+    def every_gate(self) -> tuple[StudyGate, ...]:
+        """The gates that act, each with those beside it."""
+        found = (*self.gates.values(), *self.rivals)
+        return tuple(sorted(found, key=lambda gate: self.actions.index(gate.action)))
+
+    def cheap(self, action: str) -> str:
+        """The policy of an action's own gate on cheap features; empty where there is none."""
+        own = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
+        return next(own, "")
 
     def act(self, name: str, action: str, base: str) -> Act:
         """Revisions of a pool's first attempts by an action."""
@@ -58,7 +68,7 @@ class PolicyNames:
     rules: Mapping[str, str] = field(default_factory=dict)  # routing rules of the primary action -> which rule each is
     oracles: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # -> which oracle, the pool of its samples
     matched: tuple[str, ...] = ()  # the oracle and the coin at the primary gate's rate
-    samples: tuple[str, ...] = ()
+    samples: Mapping[str, int] = field(default_factory=dict)  # policy -> how many votes
     primary: str = ""  # the primary selective policy
     trees: str = ""
     joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
@@ -83,34 +93,41 @@ def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...]
         policies.append(act)
         if action in roles.gates:
             selective[action] = f"selective {action}"
-            gate = Threshold(file=roles.gates[action])
+            gate = Threshold(file=roles.gates[action].file)
             policies.append(When(name=selective[action], base=base, gate=gate, then=act))
     act = acts[roles.action]
-    trees = "boosted-trees gate" if roles.trees is not None else ""
-    if roles.trees is not None:
-        policies.append(When(name=trees, base=base, gate=Threshold(file=roles.trees), then=act))
+    trees = [gate.policy for gate in roles.rivals if gate.part == TREES]
+    policies += [
+        When(name=one.policy, base=base, gate=Threshold(file=one.file), then=acts[one.action]) for one in roles.rivals
+    ]
     routing = _rules(roles, contents)
     rules = [When(name=shown, base=base, gate=gate, then=act) for shown, gate in routing.values()]
     oracles = _oracles(roles, base.name)
-    voters = [
-        Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-               against=base.name, width=roles.width)
-        for pool, size in roles.samples.items()
-    ]  # fmt: skip
+    voters = votes(roles, base.name)
     joint, crossed = _joint(roles, contents, {roles.base: base.name, **budgets}, always, selective)
     named = PolicyNames(
         base=base.name,
         budgets=budgets,
         always=always,
         selective=selective,
-        rules={shown: rule for rule, (shown, _) in routing.items()},
+        rules={shown: rule for rule, (shown, _) in routing.items()}
+        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE},
         oracles={oracle.name: which for which, oracle in oracles.items()},
-        samples=tuple(voter.name for voter in voters),
+        samples={voter.name: voter.max_traces for voter in voters},
         primary=selective.get(roles.action, ""),
-        trees=trees,
+        trees=next(iter(trees), ""),
         joint=joint,
     )
     return (*policies, *rules, *oracles.values(), *voters, *crossed), named
+
+
+def votes(roles: Roles, base: str) -> tuple[Sample, ...]:
+    """Votes over the samples of each pool, by size."""
+    return tuple(
+        Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
+               against=base, width=roles.width)
+        for pool, sizes in roles.samples.items() for size in sizes
+    )  # fmt: skip
 
 
 def _joint(
@@ -154,8 +171,8 @@ def _rules(roles: Roles, contents: Contents) -> dict[str, tuple[str, Gate]]:
         found[NEAR_LIMIT] = f"{NEAR_LIMIT} ({NEAR:g})", near
     if roles.action in roles.gates and "finish_reason" in logged:
         completed = Threshold(signal="truncated", below=1.0)
-        found[COMPLETED] = COMPLETED, AllOf((Threshold(file=roles.gates[roles.action]), completed))
-    return found | {name: (name, Threshold(file=gate)) for name, gate in roles.heuristics.items()}
+        found[COMPLETED] = COMPLETED, AllOf((Threshold(file=roles.gates[roles.action].file), completed))
+    return found
 
 
 def missing_rules(roles: Roles, contents: Contents, features: Mapping[str, str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ Every function gives an empty mapping where the paper has no such row; numbers a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from replay.studies.kit.published import PublishedRow, Work
 
@@ -16,6 +17,8 @@ WORK = Work(
     "sevra", DATASETS,
     only={"4": "MATH", "12": "MATH500", "20": "MATH500", "22": "CommonsenseQA"}, prefixed=frozenset({"3"}),
 )  # fmt: skip
+Find = Callable[[str, str, str], PublishedRow]
+"""Finds the row of a policy, by its data set, its part and what it is of."""
 ACTIONS = {"continue": "continue", "activeverify": "verify"}
 SCREENED = {"accept": "accept", "continue": "continue", "activeverify": "active verify",
             "critiqueandrepair": "critique and repair", "critiquerepair": "critique and repair"}  # fmt: skip

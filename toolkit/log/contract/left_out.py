@@ -17,7 +17,7 @@ def calls_left_out(source: Any) -> Counter[str]:
     of the logs that it was merged from. What copies of one log say alike counts once.
     """
     told: dict[str, Mapping[str, Any]] = {}
-    for part in _parts(source):
+    for part in source_parts(source):
         sections = (section for name in SECTIONS if isinstance(section := part.get(name), Mapping))
         for entry in (part, *(one for section in sections for one in section.values())):
             if isinstance(entry, Mapping) and isinstance(entry.get(LEFT_OUT), Mapping):
@@ -29,7 +29,7 @@ def calls_left_out(source: Any) -> Counter[str]:
     return counts
 
 
-def _parts(source: Any) -> Iterator[Mapping[str, Any]]:
+def source_parts(source: Any) -> Iterator[Mapping[str, Any]]:
     """A `source`, and those of the logs that it was made of."""
     waiting = [source]
     while waiting:

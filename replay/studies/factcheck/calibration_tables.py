@@ -1,0 +1,93 @@
+"""Tables of the verifiers' calibration: one line a verifier, and its scores bin by bin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.studies.factcheck.calibration import VerifierCalibration, shown
+from replay.studies.factcheck.study import Study
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
+from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
+
+
+def verifiers(study: Study) -> Iterator[Row]:
+    """Brier score, ECE and AUROC of each verifier."""
+    for one in study.calibration:
+        found = one.found
+        values: dict[str, Value] = {}
+        if found is not None:
+            values = {
+                "traces": found.n,
+                "claims": found.clusters,
+                "right": 100 * found.rate,
+                "score": found.score,
+                "brier": shown(found.brier),
+                "ece": shown(found.ece),
+                "chance": found.chance,
+                "auroc": None if found.auroc != found.auroc else found.auroc,
+            }
+        yield Row((one.verifier,), values=values)
+
+
+def bins(study: Study) -> Iterator[Row]:
+    """Share of right traces by score, against the mean score."""
+    for one in study.calibration:
+        for part in one.found.bins if one.found is not None else ():
+            values: dict[str, Value] = {
+                "traces": part.n,
+                "claims": part.clusters,
+                "score": None if part.score is None else 100 * part.score,
+                "right": shown(part.right, 100),
+            }
+            yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), values=values)
+
+
+def _missing(study: Study) -> Iterator[str]:
+    yield from (one.missing for one in study.calibration if one.missing)
+
+
+def _has_bins(one: VerifierCalibration) -> bool:
+    return one.found is not None and bool(one.found.bins)
+
+
+CALIBRATION = (
+    Sheet(
+        "calibration",
+        lambda studies: f"Calibration of the verifiers, first {studies[0].setting.cap} traces",
+        ("Verifier",),
+        (
+            numbers("Traces", "traces", 0),
+            numbers("Claims", "claims", 0),
+            numbers("Right, %", "right", 1),
+            numbers("Mean score", "score", 3),
+            intervals("Brier", "brier", 4),
+            intervals("ECE", "ece", 4),
+            numbers("ECE by chance", "chance", 4),
+            numbers("AUROC", "auroc", 3),
+        ),
+        verifiers,
+        (
+            "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
+            "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance",
+            _missing,
+        ),
+    ),
+    Sheet(
+        "reliability",
+        "Right traces by the verifier's score",
+        ("Verifier", "Score"),
+        (
+            numbers("Traces", "traces", 0),
+            numbers("Claims", "claims", 0),
+            numbers("Mean score, %", "score", 1),
+            intervals("Right, %", "right", 1),
+        ),
+        bins,
+        (
+            "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
+            f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
+        ),
+        needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),
+    ),
+)
+"""Both tables."""

@@ -1,0 +1,181 @@
+"""The gates of the study: fitted on a data set's own examples, beside scores of classifiers, rules, and given files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+import polars as pl
+
+from replay.data.conditions import matching
+from replay.data.contents import Contents
+from replay.gatefit.fit import fit_gate
+from replay.policies.gate_file import GateFile
+from replay.policies.gate_models import MODELS
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+
+HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
+"""Routing rules on one feature, where the log has it."""
+CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
+    "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
+)  # fmt: skip
+"""What stands behind a gate."""
+FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
+"""Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
+
+
+@dataclass(frozen=True)
+class StudyGate:
+    """A gate with its name in tables and what stands behind it; `policy` acts by it.
+
+    `fitted_on` names the data sets whose examples it was fitted or tuned on, as far as that is known.
+    """
+
+    policy: str
+    shown: str
+    part: str
+    file: GateFile
+    fitted_on: str = ""
+
+    @property
+    def action(self) -> str:
+        """The action that it gates."""
+        return self.file.action
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Examples that gates are fitted and tuned on: those of a data set, or of all of them."""
+
+    names: str
+    on: str
+    tune: str
+
+
+@dataclass(frozen=True)
+class GateFitting:
+    """Where gates are fitted: in the first of `scopes` that has enough examples. `notes` gathers what could not be."""
+
+    log: Log
+    base: str
+    pools: Mapping[tuple[str, str], str | None]
+    scopes: Sequence[Scope]
+    notes: list[str] = field(default_factory=list)
+
+    def fit(self, action: str, kind: str, features: Sequence[str] = (), shown: str = "") -> tuple[GateFile, str] | None:
+        """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
+        told = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
+        refused = ""
+        for scope in self.scopes:
+            on = scope.on if MODELS[kind].fit is not None else None
+            try:
+                fitted = fit_gate(
+                    self.log, action=action, on=on, tune=scope.tune, base=self.base, pool=self.pools[action, self.base],
+                    kind=kind, features=features,
+                )  # fmt: skip
+            except ThinkbackError as error:
+                refused = refused or str(error)
+                continue
+            if scope is not self.scopes[0]:
+                self.notes.append(f"{told}: fitted on {scope.names} together, because of the own examples: {refused}")
+            return replace(fitted.gate, path=f"{kind} gate for {action}"), scope.names
+        self.notes.append(f"no {told}: {refused}")
+        return None
+
+    def own(
+        self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), shown: str = ""
+    ) -> list[StudyGate]:
+        """The gate as one of the study, or nothing."""
+        found = self.fit(action, kind, features, shown)
+        return [StudyGate(policy, shown or part, part, *found)] if found is not None else []
+
+
+def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, StudyGate]:
+    """The gate on cheap features of every action that has one, by action."""
+    made = [gate for name in actions for gate in fitting.own(name, "logistic", CHEAP, f"selective {name}")]
+    return {gate.action: gate for gate in made}
+
+
+def rival_gates(fitting: GateFitting, action: str, actions: Collection[str], contents: Contents) -> list[StudyGate]:
+    """Gates beside the cheap ones: boosted trees and rules for the primary action, classifiers for every action."""
+    found = fitting.own(action, "trees", TREES, "boosted-trees gate")
+    for verifier in sorted(contents.verifiers):
+        named = FIX.fullmatch(verifier)
+        predicted = named["action"] if named else ""
+        if predicted in actions:
+            policy = f"selective {predicted}: {verifier}"
+            own = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
+            found += own.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
+    for name, feature in HEURISTICS.items():
+        if feature in contents.features:
+            found += fitting.own(action, "score", RULE, name, (f"feature:{feature}",), name)
+    return found
+
+
+def given_gates(
+    given: Sequence[GateFile], cheap: Mapping[str, StudyGate]
+) -> tuple[dict[str, StudyGate], list[StudyGate]]:
+    """(the gate that acts for each action, others): of an action with given files the first, then the cheap one too."""
+    acting = dict(cheap)
+    others: list[StudyGate] = []
+    for number, file in enumerate(given):
+        first = all(file.action != earlier.action for earlier in given[:number])
+        name = PurePath(file.path).name
+        name += f" ({number + 1})" if [PurePath(one.path).name for one in given].count(name) > 1 else ""
+        gate = StudyGate(f"selective {file.action}", name, GIVEN, file)
+        if not first:
+            others.append(replace(gate, policy=f"{gate.policy}: {name}"))
+            continue
+        acting[file.action] = gate
+        if file.action in cheap:
+            others.append(replace(cheap[file.action], policy=f"{gate.policy}: {CHEAP}"))
+    return acting, others
+
+
+def transferred(fitting: GateFitting, here: Collection[StudyGate], there: Collection[StudyGate]) -> list[StudyGate]:
+    """The cheap gates of another data set, for this one's actions: on what both data sets have of its features.
+
+    `fitting` is that of the other data set.
+    """
+    own = {gate.action: gate for gate in here if gate.part == CHEAP}
+    found = []
+    for gate in there:
+        at = own.get(gate.action)
+        if gate.part != CHEAP or at is None or gate.fitted_on == at.fitted_on:
+            continue
+        common = [feature for feature in gate.file.features if feature in at.file.features]
+        policy, shown = f"{at.policy}: of {gate.fitted_on}", f"{CHEAP} of {gate.fitted_on}"
+        if len(common) == len(gate.file.features):
+            found.append(replace(gate, policy=policy, shown=shown, part=ELSEWHERE))
+        elif common:
+            names = [feature.name if feature.source == "signal" else str(feature) for feature in common]
+            found += fitting.own(gate.action, "logistic", ELSEWHERE, policy, names, shown)
+    return found
+
+
+def scopes_of(log: Log, on: str, tune: str, dataset: str | None) -> list[Scope]:
+    """A data set's own examples where it has any to fit and to tune on, and then those of all data sets."""
+    fitted, tuned = datasets_of(log, on), datasets_of(log, tune)
+    whole = Scope(", ".join(fitted or tuned), on, tune)
+    if dataset is None or dataset not in fitted or dataset not in tuned or whole.names == dataset:
+        return [whole]
+    return [Scope(dataset, within(on, dataset), within(tune, dataset)), whole]
+
+
+def within(condition: str, dataset: str) -> str:
+    """A condition on examples, of one data set alone."""
+    quoted = dataset.replace("'", "''")
+    return f"({condition}) AND dataset = '{quoted}'"
+
+
+def datasets_of(log: Log, condition: str) -> list[str]:
+    """Data sets among the examples of a condition, none where it matches none."""
+    try:
+        ids = matching(log, condition, "on")
+    except ThinkbackError:
+        return []
+    scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
+    return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()

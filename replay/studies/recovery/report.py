@@ -1,0 +1,139 @@
+"""The study of thinking again: everything that it finds on a log, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from replay.data.prices import Prices, load_prices
+from replay.policies.gate_file import GateFile, gate_given, write_text
+from replay.studies.kit.gaps import told_left_out
+from replay.studies.kit.layout import tables_of
+from replay.studies.kit.report import StudyReport, by_dataset, filed
+from replay.studies.recovery.around import missing_figures, surroundings, warnings_of
+from replay.studies.recovery.cases import CASES_TOLD, case_files
+from replay.studies.recovery.checks import ON, TUNE, caveats, check_rows, refuse_seen
+from replay.studies.recovery.costs import COST_SHEETS
+from replay.studies.recovery.figures import drawable, figures
+from replay.studies.recovery.roles import RecoverySetting
+from replay.studies.recovery.study import DatasetStudy, study_log
+from replay.studies.recovery.tables import CALIBRATION, POLICY_SHEETS
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog, check_log, open_log
+from toolkit.show import SIMULATED, Table
+from toolkit.stats import Settings, check_margin
+
+SHEETS = (*POLICY_SHEETS, *COST_SHEETS, CALIBRATION)
+"""All tables, in the order of the report."""
+
+
+@checks_arguments(log=TAKES)
+def study_recovery(
+    log: AnyLog,
+    *,
+    on: str | None = None,
+    tune: str | None = None,
+    where: str = "split = 'test'",
+    action: str | None = None,
+    base: str | None = None,
+    pool: Sequence[str] | str = (),
+    budgets: Sequence[str] | str = (),
+    gates: Sequence[GateFile | str | Path] | GateFile | str | Path = (),
+    pooled: bool = False,
+    margin: float = 0.01,
+    prices: Prices | str | Path | None = None,
+    width: int = 1,
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> StudyReport:
+    """Every table and figure of SeVRA, for a log with revisions of a base attempt.
+
+    `on`, `tune` and `where` are conditions on the examples that gates are fitted on, thresholds are chosen on and that
+    are reported. Each data set among these has gates and a primary `action` of its own, unless `pooled`. `gates` are
+    frozen ones, the first of each action acting for it. `base` names the pool of the base attempts, `pool` those of
+    the revisions where an action has several, `budgets` the longer pools. `margin` is the loss of accuracy that the
+    recommendation tolerates, `width` how many samples of a vote are generated at a time.
+
+    Raises ThinkbackError where the log has no revisions of a first attempt, or for anything wrong with the settings.
+    """
+    check_margin(margin)
+    log = open_log(log)
+    check_log(log)
+    asked = RecoverySetting(
+        action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
+        gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
+        prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
+        settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
+        width=width,
+    )  # fmt: skip
+    refuse_seen(log, asked.gates, where, frozen=True)
+    check_rows(log, on, tune, where)
+    return report_of(*study_log(log, asked), log.name)
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    """What is given once or several times."""
+    return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
+
+
+def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
+    """Every table of these data sets."""
+    return tables_of(SHEETS, studies, surroundings(studies))
+
+
+def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str) -> StudyReport:
+    """What was found on each data set of a log, laid out."""
+    simulated = any(study.result.simulated for study in studies)
+    undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(study)))]
+    words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
+    for study in studies:
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told(study))
+        words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
+    cases = {study.dataset: study.cases for study in studies if study.cases}
+    words["Examples"] = [CASES_TOLD] if cases else []
+    words["What could not be done"] = undone
+    return StudyReport(
+        title=f"Think again or think longer, on {name}",
+        tables=tables(studies),
+        draw=lambda: by_dataset(studies, figures),
+        words=words,
+        left_out={study.dataset: study.result.excluded for study in studies},
+        left_out_by="dataset",
+        files={**_gate_files(studies), **(case_files(cases, simulated) if cases else {})},
+        told=[*_said(studies), *undone],
+        simulated=simulated,
+        parts=studies,
+    )
+
+
+def _told(study: DatasetStudy) -> Iterator[str]:
+    """What stands beside the verdict, before its sentences, and these."""
+    compared = any(rule in study.policies for rule in study.named.unfitted)
+    yield from (f"CAVEAT: {one}." for one in caveats(study.roles, compared))
+    yield from study.recommendation.sentences
+
+
+def _said(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+    """What the screen says: every verdict with its sentences, warnings, and who is left out."""
+    for study in studies:
+        yield f"{study.dataset}: {study.recommendation.verdict}"
+        yield from (f"  {sentence}" for sentence in _told(study))
+    alone = len(studies) == 1
+    for study in studies:
+        yield from warnings_of(study, alone)
+        yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
+
+
+def _gate_files(studies: Sequence[DatasetStudy]) -> dict[str, str]:
+    """The gates that act, one file each; equal ones of several data sets are one file."""
+    found: dict[str, dict[str, str]] = {}
+    for study in studies:
+        for action, gate in study.roles.gates.items():
+            found.setdefault(action, {})[filed(study.dataset)] = write_text(gate.file.content)
+    return {
+        f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
+        for action, texts in found.items()
+        for dataset, text in texts.items()
+    }

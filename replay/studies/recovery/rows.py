@@ -1,0 +1,143 @@
+"""What rows of the study's tables are of: policies by the part that they play, and differences between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.studies.kit.cells import cell
+from replay.studies.kit.published import PublishedRow
+from replay.studies.recovery import published
+from replay.studies.recovery.study import DatasetStudy
+from toolkit.show import ShownInterval
+from toolkit.stats import paired_interval, paired_reduction
+
+PAPER_LIMIT = 4096
+"""Token limit of the paper's base attempts."""
+BASE, ALWAYS, SELECTIVE, BUDGET, SAMPLES = "base", "always", "selective", "budget", "samples"
+"""Parts that policies play."""
+ACTING = (ALWAYS, SELECTIVE)
+OF_ACTIONS = ("action_tokens", "intervention_rate")
+"""Metrics that first attempts other than the base's do not have."""
+
+
+@dataclass(frozen=True)
+class StudyPolicy:
+    """A policy of a data set's run, by the part that it plays; `what` is its action, token limit or number of votes."""
+
+    study: DatasetStudy
+    policy: str
+    part: str = ""
+    what: str = ""
+
+    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`; None where it is not known."""
+        if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
+            return None
+        return cell(self.study.result.statistics, self.policy, metric, scale)
+
+    def number(self, metric: str) -> float | None:
+        """The estimate of a metric."""
+        found = self.cell(metric)
+        return None if found is None else found.estimate
+
+    @property
+    def on_base(self) -> bool:
+        """Whether it begins with the base attempt."""
+        return self.part in (BASE, *ACTING)
+
+    def published(self, find: published.Find) -> PublishedRow:
+        """The published row of the policy."""
+        return find(self.study.dataset, self.part, self.what)
+
+
+def headline(study: DatasetStudy) -> list[StudyPolicy]:
+    """The policies of the main table, those that were served."""
+    named = study.named
+    found = [(named.base, BASE, "")]
+    for action, policy in named.always.items():
+        found += [(policy, ALWAYS, action)]
+        found += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
+    found += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
+    found += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
+    return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
+
+
+def limit(study: DatasetStudy, pool: str) -> str:
+    """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
+
+    A budget stands beside a published one only where both limits are the paper's.
+    """
+    limits = study.roles.limits
+    return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
+
+
+def paired_cell(
+    study: DatasetStudy, first: str, second: str, metric: str = "correct", scale: float = 1.0
+) -> tuple[ShownInterval | None, float | None]:
+    """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
+    one, two = study.values(first)[metric], study.values(second)[metric]
+    found = paired_interval(one, two, cluster=study.cluster, settings=study.settings)
+    return ShownInterval.of((found.difference, found.low, found.high), scale), found.p_value
+
+
+SAVED = "action tokens saved"
+COMPARED = {
+    "correct": ("accuracy, points", 100.0),
+    "flip": ("flips, points", 100.0),
+    "total_tokens": ("total tokens", 1.0),
+    SAVED: ("action tokens saved %", 100.0),
+}
+"""What the paired table calls what it compares, and what that is multiplied with."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row of the paired table: two policies, what is compared, and the paper's name of that."""
+
+    first: str
+    second: str
+    metric: str
+    name: str = ""
+
+    def cell(self, study: DatasetStudy) -> tuple[ShownInterval | None, float | None]:
+        """The difference with its interval, and its p-value."""
+        if self.metric != SAVED:
+            return paired_cell(study, self.first, self.second, self.metric, COMPARED[self.metric][1])
+        one, two = (study.values(policy)["action_tokens"] for policy in (self.first, self.second))
+        if np.isnan(one).any() or np.isnan(two).any():
+            return None, None
+        found = paired_reduction(one, two, "action_tokens", cluster=study.cluster, settings=study.settings)
+        return ShownInterval.of((found.difference, found.low, found.high), 100), None
+
+
+def comparisons(study: DatasetStudy) -> list[Comparison]:
+    """The rows of the paired table: gates against always acting and the longest budget, budgets, votes."""
+    served = set(study.policies)
+    return [one for one in _comparisons(study) if {one.first, one.second} <= served]
+
+
+def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
+    named = study.named
+    longest = next(reversed(list(named.budgets.values())), "")
+    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
+    for action in sorted(named.selective, key=lambda action: action != study.roles.action):
+        gated, always = named.selective[action], named.always[action]
+        verify = published.verb(action) or action.replace("_", " ")
+        yield Comparison(gated, always, "correct", f"accuracy, selective {verify} minus always {verify}")
+        yield Comparison(gated, always, "flip", f"flips, selective {verify} minus always {verify}")
+        yield Comparison(gated, always, SAVED, f"action tokens saved, selective {verify} against always {verify}")
+        for metric, words in (("correct", "accuracy"), ("total_tokens", "total tokens")) if longest else ():
+            yield Comparison(gated, longest, metric, f"{words}, selective {verify} minus {told[longest]}")
+    for lower, upper in itertools.pairwise([named.base, *named.budgets.values()]):
+        yield Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
+        if lower != named.base:  # which flips nothing of its own
+            yield Comparison(upper, lower, "flip")
+        yield Comparison(upper, lower, "total_tokens")
+    for vote in named.samples:
+        yield Comparison(vote, named.base, "correct")
+        for metric in ("correct", "total_tokens") if named.primary else ():
+            yield Comparison(vote, named.primary, metric)

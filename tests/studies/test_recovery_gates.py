@@ -1,0 +1,220 @@
+"""Gates beside each other in the study of thinking again: whose they are, what they gain, and what is fitted where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from generate.simulation.recovery import RecoveryModel, recovery_tables
+from replay.studies.recovery.cases import KINDS, MOST
+from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.gates import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE
+from replay.studies.recovery.report import report_of, study_recovery, tables
+from replay.studies.recovery.rows import comparisons
+from replay.studies.recovery.study import DatasetStudy
+from thinkback.app import app
+from toolkit.log import Log, open_log, write_log
+from toolkit.show import Table
+
+PERFECT = "fix:active_verify:perfect"
+"""A verifier that knows which answers active verification repairs."""
+
+
+def made(path: Path) -> Log:
+    """1,200 examples of two data sets, `easy` and `hard`, with a perfect classifier of repairs.
+
+    Two verifiers are of no action. Of `hard`, continuing is always wrong, so that the best action is another one.
+    """
+    names = recovery_tables(1200, 11, RecoveryModel(votes=3))
+    number = pl.int_range(pl.len()) % 2
+    named = pl.when(number == 0).then(pl.lit("easy")).otherwise(pl.lit("hard"))
+    examples = names["examples"].with_columns(dataset=named)
+    hard = pl.col("example_id").is_in(examples.filter(dataset="hard")["example_id"].implode())
+    spoilt = hard & (pl.col("action") == "continue")
+    traces = names["traces"].with_columns(
+        answer=pl.when(spoilt).then(pl.lit("none of these")).otherwise("answer"),
+        correct=pl.when(spoilt).then(pl.lit(value=False)).otherwise("correct"),
+    )
+    first = traces.filter((pl.col("pool") == "short") & (pl.col("sample_index") == 0))
+    repaired = (
+        traces.filter(action="active_verify").group_by("parent_id").agg(right=pl.col("correct").mean())
+        .join(first, left_on="parent_id", right_on="trace_id")
+        .select(trace_id="parent_id", example_id="example_id",
+                score=pl.when("correct").then(0.0).otherwise(0.9 * pl.col("right") + 0.05))
+    )  # fmt: skip
+    scores = pl.concat([
+        repaired.with_columns(verifier=pl.lit(name)) for name in (PERFECT, "fix:unheard_of", "fixed")
+    ]).with_columns(pl.col("score").cast(pl.Float32))  # fmt: skip
+    write_log(
+        path, name="made", tables=names | {"examples": examples, "traces": traces, "verifications": scores},
+        simulated=True,
+    )  # fmt: skip
+    return open_log(path)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return made(tmp_path_factory.mktemp("two") / "log")
+
+
+@pytest.fixture(scope="module")
+def own(log: Log) -> dict[str, DatasetStudy]:
+    return {study.dataset: study for study in study_recovery(log, resamples=20).parts}
+
+
+def column(table: Table, name: str) -> list[object]:
+    place = [one.key or one.name for one in table.columns].index(name)
+    return [row[place] for row in table.rows]
+
+
+def test_each_data_set_has_its_own_action_gates_and_thresholds(own: dict[str, DatasetStudy]) -> None:
+    assert own["hard"].roles.action == "active_verify"
+    assert set(own["hard"].screening["dataset"]) == {"hard"}
+    assert "selective continue" not in own["hard"].policies  # nothing that it could repair
+    for name, study in own.items():
+        gate = study.roles.gates["active_verify"]
+        assert (gate.part, gate.fitted_on) == (CHEAP, name)
+        assert f"dataset = '{name}'" in gate.file.content["tuned_on"]["where"]
+    first, second = (study.roles.gates["active_verify"].file for study in own.values())
+    assert first.threshold != second.threshold
+
+
+def test_gates_stand_beside_each_other_paired_with_the_cheap_one(own: dict[str, DatasetStudy]) -> None:
+    """A perfect gate repairs all that active verification can and spoils nothing: its rows by hand."""
+    study = own["hard"]
+    base, always, cheap = (
+        study.values(name) for name in ("base: short", "always active_verify", "selective active_verify")
+    )
+    table = tables([study])["gates"]
+    rows = dict(zip(column(table, "gate"), table.rows, strict=True))
+    keys = [one.key or one.name for one in table.columns]
+    assert {"cheap features", PERFECT, "cheap features of easy", "difficulty"} <= set(rows)
+    assert not {"fix:unheard_of", "fixed"} & set(rows)
+    perfect = dict(zip(keys, rows[PERFECT], strict=True))
+    assert perfect["accuracy"] == pytest.approx(base["correct"].mean() + always["fix"].mean())
+    assert perfect["intervention_rate"] == pytest.approx((always["fix"] > 0).mean())
+    assert perfect["auroc"] == pytest.approx(1.0, abs=0.05)
+    assert perfect["minus_cheap"].estimate == pytest.approx(
+        base["correct"].mean() + always["fix"].mean() - cheap["correct"].mean()
+    )
+    assert dict(zip(keys, rows["cheap features"], strict=True))["minus_cheap"] is None
+    parts = {gate.shown: gate.part for gate in study.gates}
+    assert (parts[PERFECT], parts["difficulty"], parts["cheap features of easy"]) == (CLASSIFIER, RULE, ELSEWHERE)
+
+
+def test_a_gate_of_another_data_set_is_frozen(own: dict[str, DatasetStudy]) -> None:
+    there = own["easy"].roles.gates["active_verify"].file
+    moved = next(gate for gate in own["hard"].gates if gate.part == ELSEWHERE and gate.action == "active_verify")
+    assert (moved.file.sha256, moved.fitted_on) == (there.sha256, "easy")
+
+
+@pytest.mark.slow
+def test_pooled_gates_are_of_both_and_say_so(log: Log, own: dict[str, DatasetStudy]) -> None:
+    studies = study_recovery(log, resamples=20, pooled=True, action="active_verify").parts
+    gates = [study.roles.gates["active_verify"] for study in studies]
+    assert {gate.fitted_on for gate in gates} == {"easy, hard"}
+    assert len({gate.file.threshold for gate in gates}) == 1
+    assert not any(gate.part == ELSEWHERE for study in studies for gate in study.gates)
+    assert set(column(tables(studies)["screening"], "screened_on")) == {"easy, hard"}
+
+
+def test_gates_always_acting_and_votes_are_paired_for_every_action(own: dict[str, DatasetStudy]) -> None:
+    study = own["easy"]
+    found = {(one.first, one.second, one.metric) for one in comparisons(study)}
+    for action in study.named.selective:
+        for metric in ("correct", "flip", "action tokens saved"):
+            assert (f"selective {action}", f"always {action}", metric) in found
+    vote = list(study.named.samples)[-1]
+    assert (vote, study.named.primary, "total_tokens") in found
+    assert vote == "self-consistency@3: votes"
+
+
+def test_a_vote_of_equal_tokens_is_weighed(own: dict[str, DatasetStudy]) -> None:
+    """The largest one that costs no more than a gated policy; one vote more would cost more."""
+    study = own["easy"]
+    spent = {name: study.values(name)["total_tokens"].mean() for name in study.named.samples}
+    sizes = {size: spent[name] for name, size in study.named.samples.items()}
+    paid = study.values(study.named.primary)["total_tokens"].mean()
+    equal = max((size for size, tokens in sizes.items() if tokens <= paid), default=0)
+    told = [one for one in study.recommendation.evidence if one.verdict == "vote"]
+    assert bool(told) == bool(equal)
+    assert any("a vote that costs more decides nothing" in one for one in study.recommendation.sentences)
+
+
+def test_cases_are_the_first_of_their_kind(own: dict[str, DatasetStudy]) -> None:
+    study = own["hard"]
+    action, ids = study.roles.action, np.array(study.result.examples["example_id"])
+    always, gated = study.values(f"always {action}"), study.values(study.named.primary)
+    fixed = [case for case in study.cases if case.kind == "fixed"]
+    expected = ids[(always["fix"] > 0) & (gated["intervened"] > 0)][:MOST]
+    assert [case.example_id for case in fixed] == list(expected)
+    assert all(case.revised_answer == case.gold != case.base_answer for case in fixed)
+    flipped = [case for case in study.cases if case.kind in ("flipped", "avoided flip")]
+    assert flipped
+    assert all(case.base_answer == case.gold != case.revised_answer for case in flipped)
+    assert {case.kind for case in study.cases} <= set(KINDS)
+
+
+def test_calibration_is_of_bins_with_enough_examples(own: dict[str, DatasetStudy]) -> None:
+    table = tables([own["hard"]])["calibration"]
+    assert all(count >= 20 for count in column(table, "examples"))
+    gates = zip(column(table, "action"), column(table, "gate"), column(table, "examples"), strict=True)
+    assert sum(count for action, gate, count in gates if (action, gate) == ("active_verify", PERFECT)) == len(
+        own["hard"].result.examples
+    )
+    assert all(cell.low <= cell.estimate <= cell.high for cell in column(table, "repaired"))
+
+
+@pytest.mark.parametrize("width", [3.3, 6.75])
+def test_thresholds_are_marked_in_figures_of_either_width(width: float, own: dict[str, DatasetStudy]) -> None:
+    study = own["hard"]
+    rate = 100 * study.values(study.named.primary)["intervened"].mean()
+    for name in ("threshold_sweep", "flips_among"):
+        figure = FIGURES[name].of(study, width)
+        assert figure is not None
+        assert figure.get_figwidth() <= width
+        for axes in (one for one in figure.axes if one.get_visible()):
+            assert any(list(line.get_xdata()) == pytest.approx([rate, rate]) for line in axes.get_lines()[1:])
+    calibration = FIGURES["calibration"].of(study, width)
+    assert calibration is not None
+    assert calibration.get_figheight() < 9
+
+
+def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStudy]) -> None:
+    study = own["hard"]
+    assert study.band is not None
+    never = pl.col("metric").is_in(["flip_rate", "flips_among"])
+    band = study.band.with_columns(
+        pl.when(never & pl.col("estimate").is_not_null()).then(0.0).otherwise("estimate").alias("estimate")
+    )
+    harmless = replace(study, band=band)
+    assert [panel.label for panel in FIGURES["threshold_sweep"].shows(harmless)] == ["accuracy, %", "tokens"]
+    assert FIGURES["flips_among"].of(harmless) is None
+    told = report_of([harmless], [], "made").told
+    assert "hard: figure `threshold_sweep` is without flips: there are none at any threshold" in told
+
+
+@pytest.mark.slow
+def test_several_gate_files_stand_beside_the_fitted_ones(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit-gate", log.address, "--action", "active_verify", "--tune", "split='dev'"]
+    kinds = {"one": ["--on", "split='train'"], "two": ["--kind", "score", "--features", f"verifier:{PERFECT}"]}
+    for name, kind in kinds.items():
+        assert CliRunner().invoke(app, [*fit, *kind, "--out", f"{name}.json"]).exit_code == 0
+    words = ["study", "recovery", log.address, "--out", "o", "--resamples", "20"]
+    done = CliRunner().invoke(app, [*words, "--gate", "one.json", "--gate", "two.json"])
+    assert done.exit_code == 0, done.output
+    frame = pl.read_csv(tmp_path / "o" / "gates.csv").filter(action="active_verify")
+    for name in ("easy", "hard"):
+        assert {"one.json", "two.json", "cheap features", PERFECT} <= set(frame.filter(dataset=name)["gate"])
+    assert (tmp_path / "o" / "examples.md").read_text().startswith("> **Simulated")
+    found = study_recovery(log, resamples=20, gates=["one.json", "two.json"]).parts[0]
+    assert [gate.part for gate in found.gates if gate.action == "active_verify"][:3] == [GIVEN, CHEAP, GIVEN]
+    assert found.roles.cheap("active_verify") == "selective active_verify: cheap features"

@@ -1,0 +1,106 @@
+"""Table B.2's wall-clock: of the runs that made the pool and the verifier's scores, also in a merged log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from replay.studies.factcheck.analyses import pool_depth
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.wall_clock import NOT_LOGGED, WallClock, wall_clock
+from tests.studies.claims import simulated, tables
+from toolkit.log import open_log, write_log
+
+SHIPPED = Path(__file__).parents[2] / "data" / "log"
+
+
+def run(pool: float | None, verifier: float | None, dataset: str | None = None, **more: Any) -> dict[str, Any]:
+    """What one run says of itself."""
+    told: dict[str, Any] = {"pools": {"n15": {"wall_clock_s": pool} if pool is not None else {}}}
+    told["verifiers"] = {"strong": {"wall_clock_s": verifier} if verifier is not None else {}}
+    return told | ({"settings": {"data.dataset": dataset}} if dataset is not None else {}) | more
+
+
+def merged(*runs: dict[str, Any]) -> dict[str, Any]:
+    return {"merged": [{"name": "part", "source": one} for one in runs]}
+
+
+def clock(
+    folder: Path, source: object, where: str | None = None, frames: dict[str, pl.DataFrame] | None = None, cap: int = 15
+) -> WallClock:
+    """Of a log whose claims are half of the data set `a`, half of `b`."""
+    frames = dict(tables() if frames is None else frames)
+    half = pl.int_range(pl.len()) < pl.len() // 2
+    frames["examples"] = frames["examples"].with_columns(dataset=pl.when(half).then(pl.lit("a")).otherwise(pl.lit("b")))
+    log = write_log(folder / "log", name="small", tables=frames, source=source)  # type: ignore[arg-type]
+    setting = FactcheckSetting("n15", "strong", cap=cap, asked={} if where is None else {"where": where})
+    return wall_clock(log, setting, pool_depth(log, setting))
+
+
+def test_of_a_log_that_was_not_merged(tmp_path: Path) -> None:
+    assert clock(tmp_path, run(100.0, 20.0)) == WallClock(100.0, 20.0, 1)
+
+
+def test_runs_of_the_same_claims_add_up_and_copies_count_once(tmp_path: Path) -> None:
+    """100 + 40 and 20 + 8; the third log was a copy of the first with a pool more."""
+    again = run(100.0, 20.0, seed=1) | {"features": {}}
+    found = clock(
+        tmp_path, {"merged": [{"source": merged(run(100.0, 20.0, seed=1), run(40.0, 8.0, seed=2))}, {"source": again}]}
+    )
+    assert found == WallClock(140.0, 28.0, 2)
+    assert found.seconds == 168.0
+
+
+def test_of_several_data_sets_only_the_runs_of_those_reported(tmp_path: Path) -> None:
+    source = merged(run(100.0, 20.0, "a"), run(40.0, 8.0, "b"))
+    found = clock(tmp_path, source, "dataset = 'b'")
+    assert (found, found.seconds) == (WallClock(40.0, 8.0, 1), 48.0)
+
+
+def test_a_run_that_names_no_data_set_may_be_of_other_claims_too(tmp_path: Path) -> None:
+    found = clock(tmp_path, run(100.0, 20.0), "dataset = 'b'")
+    assert found.seconds is None
+    assert found.why == ("it is of 40 claims, and this table of 20 of them",)
+
+
+def test_a_verifier_that_scored_other_pools_says_so_unless_its_seconds_are_told_apart(tmp_path: Path) -> None:
+    source = run(100.0, 20.0)
+    found = clock(tmp_path / "one", source, frames=simulated())
+    assert found.why == ("`strong` also scored traces of `probe`, which its wall-clock holds",)
+    assert (found.pool_s, found.verifier_s, found.seconds) == (100.0, 20.0, None)
+    source["verifiers"]["strong"]["pools"] = {"n15": {"wall_clock_s": 15.0}, "probe": {"wall_clock_s": 5.0}}
+    assert clock(tmp_path / "two", source, frames=simulated()).seconds == 115.0
+
+
+def test_fewer_traces_than_the_pool_has(tmp_path: Path) -> None:
+    assert clock(tmp_path, run(1.0, 1.0), cap=10).why == ("it is of all 15 traces a claim, and this table of 10",)
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        (None, NOT_LOGGED),
+        ({"merged": "?"}, NOT_LOGGED),
+        (run(None, None), NOT_LOGGED),
+        (run(5.0, None), "the manifest does not say how long verifier `strong` took"),
+        (merged(run(5.0, 1.0), run(None, 1.0, seed=2)), "1 of its 2 runs do not say how long pool `n15` took"),
+    ],
+)
+def test_what_is_not_logged_is_said(tmp_path: Path, source: object, word: str) -> None:
+    found = clock(tmp_path, source)
+    assert found.seconds is None
+    assert word in found.why[0]
+
+
+def test_the_shipped_log_has_its_wall_clock() -> None:
+    """It was merged of two runs, and its manifest has 34 times; those of `votes` and `trained` on claims are these."""
+    log = open_log(SHIPPED)
+    asked = {"where": "dataset = 'numeric_claims' and split = 'test'"}
+    setting = FactcheckSetting("votes", "trained", cap=16, asked=asked)
+    found = wall_clock(log, setting, pool_depth(log, setting))
+    assert (found.pool_s, found.verifier_s, found.runs, found.seconds) == (336.225, 461.333, 1, None)
+    assert found.why[0] == "it is of 2,500 claims, and this table of 1,000 of them"
+    assert found.why[1].startswith("`trained` also scored traces of `active-verify`, `continue`, `long`, `probe`, …")
