@@ -269,9 +269,7 @@ def test_nothing_serious_for_people_who_cannot_see_or_point(
     page.js((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
     found = page.js(f"axe.run(document, {rules}).then((told) => told.violations)")
     serious = [
-        (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
-        for one in found
-        if one["impact"] != "minor"
+        (one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found if one["impact"] != "minor"
     ]
     assert serious == []
     assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
