@@ -24,6 +24,7 @@ from thinkback.commands import (
     export,
     figure,
     fit,
+    frontier,
     gates,
     generate,
     import_,
@@ -51,8 +52,8 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 
 ORDER = (
     "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
-    "transfer", "suite", "check", "replay", "report", "dashboard", "compare", "figure", "curves", "explain", "tune",
-    "study", "export",
+    "transfer", "suite", "check", "replay", "report", "dashboard", "compare", "figure", "curves", "frontier",
+    "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -154,7 +155,8 @@ app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
     seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
-    compare.compare, figure.figure, curves.curves, explain.explain, gates.fit_gate, gates.transfer, tune.tune,
+    compare.compare, figure.figure, curves.curves, frontier.frontier, explain.explain, gates.fit_gate, gates.transfer,
+    tune.tune,
 )  # fmt: skip
 app.add_typer(study.study, name="study")
 

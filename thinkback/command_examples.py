@@ -63,6 +63,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'thinkback compare result "majority@16" "majority@16" --with other',
     ),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
+    "frontier": (
+        "thinkback frontier mylog --verifier latent --out frontier",
+        "thinkback frontier mylog --on \"split = 'dev'\" --width 3.3in --out frontier",
+    ),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
         'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',
