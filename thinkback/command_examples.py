@@ -38,6 +38,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
     "merge": ("thinkback merge monday tuesday --out both",),
+    "fit-verifier": (
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name latent",
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name both --inputs states,trace:token_logprobs",
+    ),
     "fit-gate": (
         "thinkback fit-gate mylog --action active_verify --on \"split = 'train'\" --tune \"split = 'dev'\" \\\n"
         "    --out gate.json",
@@ -51,6 +55,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "thinkback replay mylog --where \"split = 'test'\" --by dataset --out result",
     ),
     "report": ("thinkback report mylog --out report",),
+    "dashboard": ("thinkback dashboard result --out page.html", "thinkback dashboard monday tuesday --out both.html"),
     "figure": (
         "thinkback figure result forest --out forest.pdf --width 3.3in --baseline majority@16",
         "thinkback figure report/result headroom --out headroom",
@@ -62,6 +67,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'thinkback compare result "majority@16" "majority@16" --with other',
     ),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
+    "frontier": (
+        "thinkback frontier mylog --verifier latent --out frontier",
+        "thinkback frontier mylog --on \"split = 'dev'\" --width 3.3in --out frontier",
+    ),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
         'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',
