@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from replay.analyses.gate_curve import at_rates
-from replay.analyses.rivals import steps
+from replay.analyses.rivals import best_for_no_more
 from replay.studies.kit import columns, outcomes
 from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
@@ -30,7 +30,7 @@ def _base_tokens(row: StudyPolicy) -> float | None:
 
 
 def _finalizer_tokens(row: StudyPolicy) -> float | None:
-    first = row.study.finalizers.get("accept") if row.on_base else None
+    first = row.study.finalizers.get(row.study.roles.base) if row.on_base else None
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
@@ -139,12 +139,12 @@ SECONDS = Sheet[DatasetStudy](
 def _joint(study: DatasetStudy) -> Iterator[Row]:
     joint = {shown: StudyPolicy(study, one) for shown, one in study.named.joint.items() if one in study.policies}
     points = {shown: (one.number("accuracy"), one.number("total_tokens")) for shown, one in joint.items()}
-    for step in steps(points):
-        one, values = joint[step.name], dict[str, Value]()
-        if step.best is not None:
-            values = {"regret": study.paired(joint[step.best].policy, one.policy)[0]}
-            values |= {"best": "" if step.on_front else step.best, "on_front": "●" if step.on_front else ""}
-        yield Row((step.name,), one, values)
+    for shown, best in best_for_no_more(points).items():
+        one, values = joint[shown], dict[str, Value]()
+        if best is not None:
+            values = {"regret": study.paired(joint[best].policy, one.policy)[0]}
+            values |= {"best": "" if best == shown else best, "on_front": "●" if best == shown else ""}
+        yield Row((shown,), one, values)
 
 
 JOINT = Sheet[DatasetStudy](
