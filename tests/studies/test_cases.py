@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.cases import Cases, cases_csv, cases_markdown, example_cases
+from replay.studies.factcheck.cases import example_cases
 from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
+from replay.studies.kit.cases import Cases, cases_csv, cases_markdown
 from toolkit.log import write_log
 
 # gold, and answer and score of each trace; with the thesis's margin of 0.15 from three traces on

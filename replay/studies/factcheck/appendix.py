@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from replay.studies.factcheck.buckets import trace_buckets
-from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING
-from replay.studies.factcheck.study import Method, Study, lacking, told
+from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING, bucket_keys
+from replay.studies.factcheck.study import Method, Study, lacking
 from replay.studies.factcheck.tables import euros, missing_labels, price_note
-from replay.studies.kit.cells import estimate
+from replay.studies.kit.cells import cell, compared, estimate
+from replay.studies.kit.gaps import reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers
-from toolkit.show import Number, TableColumn
+from toolkit.show import Number, ShownInterval, TableColumn
 
 PARTS = ("generation", "verification")
 K = TableColumn("k", Number(0))
@@ -22,17 +22,15 @@ K = TableColumn("k", Number(0))
 
 def buckets(study: Study) -> Iterator[Row]:
     """Claims by traces used (table B.1)."""
-    for found in trace_buckets(study.main):
-        values: dict[str, Value] = {
-            "claims": found.claims,
-            "share_pct": 100 * found.share,
-            "method_macro_f1_pct": found.own,
-            "exhaustive_macro_f1_pct": found.exhaustive,
-            "gain_pp": found.difference,
-        }
-        keys = {"method": found.method, "traces_from": found.first, "traces_to": found.last}
-        theirs = study.published("B.1", [study.main], **keys)
-        yield Row((TITLES[found.method], f"{found.first}–{found.last}"), values=values, **theirs)
+    for found in study.main.buckets():
+        values: dict[str, Value] = {"claims": found.examples, "share_pct": 100 * found.share}
+        if found.part is not None:
+            own, whole = (cell(found.part, name, "macro_f1", 100) for name in (found.policy, BEST))
+            made = compared(found.part.comparisons, found.policy, BEST, "macro_f1")
+            gained = None if made is None else ShownInterval.of(made[:3], 100)
+            values |= {"method_macro_f1_pct": own, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
+        theirs = study.published("B.1", [study.main], **bucket_keys(found))
+        yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
 
 
 def _sum(found: Iterable[float | None]) -> float | None:
@@ -168,7 +166,7 @@ PER = (
 
 
 def _efficiency_notes(study: Study) -> Iterator[str]:
-    yield from told(study.main)
+    yield from reasons(study.main.missing)
     yield from study.main.unlogged().values()
     yield "hours: of latency_s, one call after the other"
     yield "per verifier call: a dash where a method makes none"

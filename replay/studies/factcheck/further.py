@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.study import Method, Study, told
+from replay.studies.factcheck.study import Method, Study
 from replay.studies.factcheck.tables import percent
 from replay.studies.kit.cells import PolicyCells
+from replay.studies.kit.gaps import reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 
 PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
@@ -37,26 +38,26 @@ def _compared(study: Study) -> dict[str, Methods]:
     found = {f"{verifier}, N = {study.main.cap}": study.main}
     if other is not None:
         found[f"{other}, N = {study.other.cap}"] = study.other
-    return found | {f"{verifier}, means over {study.setting.orders} orders": study.beyond.averaged}
+    return found | {f"{verifier}, means over {study.setting.orders} orders": study.averaged}
 
 
 def paired(study: Study) -> Iterator[Row]:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
     for name, methods in _compared(study).items():
         for method, against in PAIRS:
-            if methods is not study.beyond.averaged or method not in (TOP, VOTE):
+            if methods is not study.averaged or method not in (TOP, VOTE):
                 yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
 
 
 def _why_not_paired(study: Study) -> Iterator[str]:
     for name, methods in _compared(study).items():
-        yield from (f"{name}: {reason}" for reason in told(methods))
+        yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
 
 def averaged(study: Study) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     for name in VERIFYING:
-        of = Method(study.beyond.averaged, name, study)
+        of = Method(study.averaged, name, study)
         values = {} if name == BEST else _differences(of.cells, name, BEST)
         yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
 
@@ -74,7 +75,7 @@ METRICS = (
 
 def variants(study: Study) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
-    result = study.beyond.variants
+    result = study.variants.result
     if result is not None:
         methods = Methods(result, study.setting.cap, study.setting.verifier)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
@@ -84,16 +85,16 @@ def variants(study: Study) -> Iterator[Row]:
 
 
 def _dropped(study: Study) -> Iterator[str]:
-    if study.beyond.coverage:
+    if study.variants.coverage:
         yield "conformal: of the whole pool, so that every label which some trace gives has a score"
-    yield from study.beyond.missing
-    if study.beyond.variants is not None:
-        yield from (f"{name}: {why}" for name, why in study.beyond.variants.dropped.items())
+    yield from study.variants.missing
+    if study.variants.result is not None:
+        yield from (f"{name}: {why}" for name, why in study.variants.result.dropped.items())
 
 
 def coverage(study: Study) -> Iterator[Row]:
     """Prediction sets class by class, where the promise of each holds."""
-    for found in study.beyond.coverage:
+    for found in study.variants.coverage:
         values: dict[str, Value] = {
             "claims": found.part.n,
             "promised": 100 * (1 - found.alpha),
@@ -132,7 +133,7 @@ BEYOND = (
             "each",
             "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a "
             "share alpha of them has no verified trace of their label",
-        ), group="variants", needed=lambda studies: any(study.beyond.coverage for study in studies),
+        ), group="variants", needed=lambda studies: any(study.variants.coverage for study in studies),
     ),
 )  # fmt: skip
 """Means over orders, further policies, and the prediction sets of those that have them."""

@@ -9,17 +9,17 @@ from replay.data.conditions import matching
 from replay.data.contents import opened
 from replay.studies.factcheck.appendix import APPENDIX, FOUND, ORDERS, SETTINGS
 from replay.studies.factcheck.around import surroundings
-from replay.studies.factcheck.calibration_tables import CALIBRATION
-from replay.studies.factcheck.cases import cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.splits import pools_of, reported
-from replay.studies.factcheck.study import Study, choose, study_log
+from replay.studies.factcheck.study import Study, study_log
 from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KEYS
 from replay.studies.factcheck.tables import MAIN_TABLES
+from replay.studies.kit.calibration import CALIBRATION
+from replay.studies.kit.cases import cases_csv, cases_markdown
+from replay.studies.kit.choices import choose, pools_of, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport

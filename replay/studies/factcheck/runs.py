@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.analyses.trace_buckets import Bucket, trace_buckets
+from replay.data.conditions import asked_about
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.run import run
 from replay.sampling.stops import Margin
 from replay.studies.kit.gaps import unlogged
 from replay.studies.kit.published import PublishedDataset
-from replay.studies.kit.runs import RunCells
+from replay.studies.kit.runs import RunCells, run_without
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, collect
+from toolkit.log import Log
 from toolkit.show import ShownInterval
 from toolkit.stats import Settings
 
@@ -86,10 +86,7 @@ class FactcheckSetting:
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """The claims to report, by example_id: these columns of them."""
-        scan = log.scan("examples", ["example_id", *columns])
-        if self.where is not None:
-            scan = scan.filter(pl.col("example_id").is_in(matching(log, self.where, "where").implode()))
-        return collect(scan.select("example_id", *columns), log).sort("example_id")
+        return asked_about(log, self.where, *columns)
 
 
 @dataclass(frozen=True)
@@ -124,6 +121,11 @@ class Methods(RunCells):
         """The seconds that `cost_eur` comes from."""
         return None if self.result is None else self.result.statistics.seconds
 
+    def buckets(self) -> Iterator[Bucket]:
+        """Claims by the traces that adaptive stopping and the surrogate used, five at a time up to the cap."""
+        if self.result is not None:
+            yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
+
     def unlogged(self) -> dict[str, str]:
         """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
 
@@ -140,6 +142,11 @@ class Methods(RunCells):
             if verified in self.free:
                 calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
         return calls
+
+
+def bucket_keys(bucket: Bucket) -> dict[str, Any]:
+    """The keys of a bucket's row in the published table B.1."""
+    return {"method": bucket.policy, "traces_from": bucket.first, "traces_to": bucket.last}
 
 
 def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
@@ -161,12 +168,7 @@ def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] =
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     """
     policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
-    try:
-        result = run(log, policies, baseline=BEST, **setting.asked)
-    except ThinkbackError:
-        result = run(log, policies, **setting.asked)
-        if BEST not in result.dropped or VOTE in result.dropped:
-            raise
+    result = run_without(log, policies, BEST, VOTE, **setting.asked)
     free = frozenset(result.provenance["verifications_free"].get(setting.verifier, ()))
     return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
 

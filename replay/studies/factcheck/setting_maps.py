@@ -35,7 +35,7 @@ def setting_maps(study: Study, width: float = WIDTH) -> dict[str, Figure]:
         if figure.get_figheight() > HIGHEST:
             own = table.filter(pl.col("min_valid") == study.setting.margin.min_valid)
             figure = _map(study, own, words, width, left_out=len(own) < len(table))
-        made[f"sensitivity_{metric}"] = warned(figure, study.sensitivity.warnings)
+        made[f"sensitivity_{metric}"] = warned(figure, study.warnings["sensitivity"])
     return made
 
 

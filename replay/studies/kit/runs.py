@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from replay.kinds.sample import Sample
 from replay.runs.result import Result
+from replay.runs.run import run
 from replay.studies.kit.cells import cell, compared, warnings_of
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
 from toolkit.show import ShownInterval
 from toolkit.stats.intervals import ResampledValues
 
@@ -145,3 +149,17 @@ def hours(metric: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
 def change(metric: str, against: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
     """As a column's value: how a mean differs from another policy's, in percent."""
     return lambda of: of.change(metric, against)
+
+
+def run_without(log: Log, policies: Sequence[Sample], baseline: str, least: str, **asked: Any) -> Result:
+    """Replay policies against a baseline; where the log cannot serve that, the others without differences to it.
+
+    Raises ThinkbackError where nothing can be replayed, or the log cannot serve even the policy `least`.
+    """
+    try:
+        return run(log, policies, baseline=baseline, **asked)
+    except ThinkbackError:
+        result = run(log, policies, **asked)
+        if baseline not in result.dropped or least in result.dropped:
+            raise
+        return result
