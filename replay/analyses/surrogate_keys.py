@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import polars as pl
+
 from replay.analyses.budgets import ORDERS, Budgets, budgets
 from replay.sampling.surrogate import LABEL_SCORES
 from toolkit.errors import ThinkbackError
@@ -82,16 +84,19 @@ def fixed_by_keys(
         return
     quality = made.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
     found = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
+    less = {(name, reference): gaps(made, name, reference) for name, reference in product(tried, REFERENCES)}
     for k, (name, (unseen, kind)) in product(shown, tried.items()):
-        gaps = {reference: gap(made, k, reference, name) for reference in REFERENCES}
-        yield AtUnseen(size, k, unseen, kind, found.get((name, k)), gaps)
+        own = {reference: less[name, reference].get(k) for reference in REFERENCES}
+        yield AtUnseen(size, k, unseen, kind, found.get((name, k)), own)
 
 
-def gap(made: Budgets, k: int, reference: str, name: str = "surrogate") -> Gap | None:
-    """An order's macro-F1 less that of one that stands before it in `made`; None where either cannot be served."""
-    found = made.pairs.filter(k=k, metric="macro_f1", order=reference, against=name)
-    for difference, low, high, p_value in found.select("difference", "low", "high", "p_value").iter_rows():
-        if difference is not None:
-            ends = (None, None) if low is None else (-100 * high, -100 * low)
-            return Gap(ShownInterval(-100 * difference, *ends), p_value)
-    return None
+def gaps(made: Budgets, first: str, second: str) -> dict[int, Gap]:
+    """By budget, an order's macro-F1 less another's where both can be served, whichever `made` names first."""
+    frame = made.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
+    columns = ["k", "difference", "low", "high", "p_value"]
+    straight = frame.filter(order=first, against=second).select(columns)
+    turned = frame.filter(order=second, against=first).select(
+        "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
+    )
+    both = pl.concat([straight, turned]).iter_rows()
+    return {k: Gap(ShownInterval(*ends).times(100), p_value) for k, *ends, p_value in both}

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from replay.analyses.surrogate_keys import gaps
 from replay.studies.factcheck.fixed_budgets import PUBLISHED_POOLS, FixedBudgets
 from replay.studies.factcheck.published import CAP, published_claims
 from replay.studies.factcheck.runs import TITLES, VERIFYING
-from replay.studies.factcheck.setting_maps import HEATS, drawn_maps, setting_maps
 from replay.studies.factcheck.study import Study
 from replay.studies.kit.calibration import LEFT_OUT, reliability_panels
 from replay.studies.kit.gaps import reasons, said_of
 from replay.studies.kit.report import by_dataset
+from replay.studies.kit.setting_maps import HEATS, SweptSettings, setting_maps
 from toolkit.show import (
     WIDTH,
     DifferenceCurve,
@@ -66,7 +67,7 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
             made[f"{name}_differences"] = warned(budget_differences(studies, panels, width), fixed)
     if scored := reliability_panels(studies):
         made["calibration"] = warned(calibration(studies, scored, width), main)
-    return made | by_dataset(studies, lambda study: setting_maps(study, width))
+    return made | by_dataset(studies, lambda study: setting_maps(_swept(study), width))
 
 
 def undone(study: Study) -> list[str]:
@@ -84,9 +85,14 @@ def undone(study: Study) -> list[str]:
         if lacking := [*own, *study.validation.missing, *_unseen_pools(study)]:
             found.append(_lacks(f"figure {number}", drawn, lacking))
     if swept := study.missing["sensitivity"]:
-        drawn = any(drawn_maps(study, metric) for metric in HEATS)
+        drawn = any(_swept(study).known(metric) for metric in HEATS)
         found.append(_lacks("the heat maps of `sensitivity`", drawn, swept))
     return found
+
+
+def _swept(study: Study) -> SweptSettings:
+    own, told = study.setting, study.warnings["sensitivity"]
+    return SweptSettings(study.sensitivity.table, study.dataset, own.margin, own.cap, study.simulated, told)
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
@@ -203,27 +209,14 @@ def difference_panels(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]
     for first, second in pairs:
         for study in studies:
             for fixed in study.fixed_budgets:
-                found = {k: ends for k, *ends in _differences(fixed, first, second) if ends[0] is not None}
+                found = gaps(fixed.made, first, second)
                 if not found:
                     continue
-                estimate, low, high = zip(*found.values(), strict=True)
+                ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in found.values())
+                estimate, low, high = zip(*ends, strict=True)
                 theirs = tuple(_published_differences(study, fixed, first, second, list(found)))
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
                 yield DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
-
-
-def _differences(
-    fixed: FixedBudgets, first: str, second: str
-) -> list[tuple[int, float | None, float | None, float | None]]:
-    """k, difference, low, high, in points, whichever of the two orders the frame names first."""
-    columns = ("k", "difference", "low", "high")
-    frame = fixed.made.pairs.filter(pl.col("metric") == "macro_f1").sort("k")
-    straight = frame.filter(order=first, against=second).select(columns)
-    turned = frame.filter(order=second, against=first).select(
-        "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low")
-    )
-    both = pl.concat([straight, turned]).with_columns(pl.col("difference", "low", "high") * 100)
-    return list(both.iter_rows())
 
 
 def _published_differences(

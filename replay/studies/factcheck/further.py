@@ -9,6 +9,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP
 from replay.studies.factcheck.study import Method, Study
 from replay.studies.factcheck.tables import percent
 from replay.studies.kit.cells import PolicyCells
+from replay.studies.kit.coverage import COVERAGE, COVERAGE_NOTES, METRICS, coverage
 from replay.studies.kit.gaps import reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 
@@ -66,18 +67,13 @@ CALLS = (
     intervals("Traces/claim", "traces", metric="traces"),
     intervals("Verifier calls/claim", "verifications", metric="verifications"),
 )
-METRICS = (
-    percent("Coverage, %", "coverage", "coverage"), intervals("Set size", "set_size", metric="set_size"),
-    percent("Answered, %", "answer_rate", "answer_rate"),
-    percent("Accuracy among answered, %", "accuracy_answered", "accuracy_answered"),
-)  # fmt: skip
 
 
 def variants(study: Study) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
     result = study.variants.result
     if result is not None:
-        methods = Methods(result, study.setting.cap, study.setting.verifier)
+        methods = Methods(result, study.setting.verifier, study.setting.cap)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
             of = PolicyCells(result.statistics, name)
             abstains = of.cell("answer_rate") is not None
@@ -92,17 +88,6 @@ def _dropped(study: Study) -> Iterator[str]:
         yield from (f"{name}: {why}" for name, why in study.variants.result.dropped.items())
 
 
-def coverage(study: Study) -> Iterator[Row]:
-    """Prediction sets class by class, where the promise of each holds."""
-    for found in study.variants.coverage:
-        values: dict[str, Value] = {
-            "claims": found.part.n,
-            "promised": 100 * (1 - found.alpha),
-            "threshold": found.threshold,
-        }
-        yield Row((found.policy, found.label), PolicyCells(found.part, found.policy), values)
-
-
 LESS = (
     f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate; a dash for policies that abstain, "
     "which counts as wrong"
@@ -111,7 +96,7 @@ PAIRED = Sheet(
     "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
 )  # fmt: skip
-BEYOND = (
+BEYOND: tuple[Sheet[Study], ...] = (
     Sheet(
         "orders", lambda studies: f"Means over {studies[0].setting.orders} random orders of one pool", ("Method",),
         (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
@@ -125,15 +110,9 @@ BEYOND = (
         group="variants",
     ),
     Sheet(
-        "coverage", "Prediction sets by class", ("Policy", "Class"), (
-            numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
-            *METRICS,
-        ), coverage, (
-            "coverage: claims of the class whose set holds it; promised on average over development splits, not for "
-            "each",
-            "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a "
-            "share alpha of them has no verified trace of their label",
-        ), group="variants", needed=lambda studies: any(study.variants.coverage for study in studies),
+        "coverage", "Prediction sets by class", ("Policy", "Class"), COVERAGE,
+        lambda study: coverage(study.variants.coverage), COVERAGE_NOTES, group="variants",
+        needed=lambda studies: any(study.variants.coverage for study in studies),
     ),
 )  # fmt: skip
 """Means over orders, further policies, and the prediction sets of those that have them."""

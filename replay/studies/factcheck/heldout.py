@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from replay.analyses.budgets import ORDERS, budgets
 from replay.analyses.pool_depth import gold_within
-from replay.analyses.surrogate_keys import gap
+from replay.analyses.surrogate_keys import gaps
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.check import CAP, RESAMPLES
 from replay.studies.factcheck.fixed_budgets import BUDGETS
@@ -90,7 +90,8 @@ def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[Held
         budget=BUDGETS[size], **setting.asked,
     )  # fmt: skip
     for order, column in columns.items():
+        found = gaps(made, "surrogate", order)
         for k in BUDGETS[size]:
-            wanted, found = rows[k]["surrogate_macro_f1_pct"] - rows[k][column], gap(made, k, order)
-            less, what = None if found is None else found.points, f"k = {k}: less {order}, points"
+            wanted, what = rows[k]["surrogate_macro_f1_pct"] - rows[k][column], f"k = {k}: less {order}, points"
+            less = found[k].points if k in found else None
             yield from held_out_line("B.4", SURROGATE, what, round(wanted, 2), less, True)

@@ -29,21 +29,22 @@ from replay.studies.factcheck.fixed_budgets import (
 from replay.studies.factcheck.published import TOTALS, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
 from replay.studies.factcheck.variants import Variants, variants
+from replay.studies.kit.budget_tables import lacking
 from replay.studies.kit.cases import Cases
 from replay.studies.kit.cells import of_dataset, warnings_of
-from replay.studies.kit.choices import listwise_verifiers, refuse_listwise, verifiers_of
+from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_listwise, verifiers_of
 from replay.studies.kit.gaps import reasons, told_left_out
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.runs import PolicyOfRun
-from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.errors import listed
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.notes import Note, note, warning
 from toolkit.show import ShownInterval
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
-OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
-"""Tables of the main comparison, of another verifier, and of larger caps."""
+OTHER, LARGER, FIXED = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13"), ("B.4", "budgets")
+"""Tables of the main comparison, of another verifier, of larger caps, and of fixed budgets."""
 SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
 UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
@@ -93,6 +94,16 @@ class Study:
     def fixed_budgets(self) -> list[FixedBudgets]:
         """Budgets of the claims reported, and of the validation split."""
         return [*self.reported, *([] if self.validation.fixed is None else [self.validation.fixed])]
+
+    @property
+    def verifier(self) -> str:
+        """The verifier of the main comparison."""
+        return self.setting.verifier
+
+    @property
+    def random_seed(self) -> int:
+        """What the random order was drawn from."""
+        return self.setting.random_seed
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
@@ -148,7 +159,7 @@ def study_log(log: Log, setting: FactcheckSetting, published: Sequence[Published
     if setting.dev is not None:
         learnt = matching(log, setting.dev, "dev")
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
-    spaces = label_spaces(setting.claims(log, "dataset", "labels"))
+    spaces = label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
     return tuple(
         study_dataset(log, dataset, labels, _of_dataset(log, setting, dataset, spaces, published), listwise)
         for dataset, labels in spaces.items()
@@ -176,7 +187,7 @@ def study_dataset(
     where, settings, pool, verifier = setting.where, setting.settings, setting.pool, setting.verifier
     main = runs.replay_methods(log, setting)
     depth = pool_depth(log, pool, where)
-    other = Methods(None, setting.cap, verifier)
+    other = Methods(None, verifier, setting.cap)
     others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
@@ -194,8 +205,9 @@ def study_dataset(
         several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
         missing |= {number: [several if others else nothing] for number in OTHER}
     validation = validation_budgets(log, setting, dataset)
+    missing |= {number: [*map(str, gaps), *validation.missing] for number in FIXED}
     missing |= {
-        "B.4": [*map(str, gaps), *validation.missing], "sensitivity": sensitivity.told_missing(swept),
+        "sensitivity": sensitivity.told_missing(swept),
         "keys": list(dict.fromkeys(keys.missing.values())), "orders": reasons(averaged.missing),
     }  # fmt: skip
     scoring = [name for name in (verifier, setting.other_verifier) if name is not None]
@@ -233,7 +245,7 @@ def study_dataset(
         missing=missing,
         warnings={
             "": main.warnings,
-            "B.4": _once(warnings_of(one.made.result) for one in budgets),
+            **dict.fromkeys(FIXED, _once(warnings_of(one.made.result) for one in budgets)),
             "sensitivity": warnings_of(swept.result),
             "keys": warnings_of(keys.result),
             "orders": averaged.warnings,
@@ -247,11 +259,6 @@ def study_dataset(
 
 def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(warnings)))
-
-
-def lacking(depth: Depth, shares: pl.DataFrame) -> int:
-    """Claims with a pool of the size that shares are of, but not among them."""
-    return depth.claims - depth.shorter - max(shares["n"].to_list())
 
 
 def _many_left_out(depth: Depth, shares: pl.DataFrame) -> Iterator[str]:
@@ -300,22 +307,3 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
     why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
-
-
-def label_spaces(claims: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    """The label space of each data set of claims (columns dataset and labels).
-
-    Raises ThinkbackError where some data set has none, or several.
-    """
-    found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
-    spaces = {tuple(labels) for labels in found["labels"]}
-    if spaces == {()} or not spaces:
-        raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
-    if () in spaces or found["dataset"].n_unique() < len(found):
-        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
-        raise ThinkbackError(
-            f"the study of fact checking needs claims that share one label space in each data set, and the log has "
-            f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
-            f"'{labelled[0]}'\""
-        )
-    return {dataset: tuple(labels) for dataset, labels in found.iter_rows()}

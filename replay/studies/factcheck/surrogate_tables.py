@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from replay.analyses.surrogate_keys import UNSEEN, gap, signs
-from replay.studies.factcheck.appendix import K
+from replay.analyses.surrogate_keys import UNSEEN, gaps, signs
 from replay.studies.factcheck.fixed_budgets import shown_budgets
 from replay.studies.factcheck.sensitivity import KEYS
 from replay.studies.factcheck.study import Study
+from replay.studies.kit.budget_tables import K
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import ShownInterval
 
@@ -41,11 +41,11 @@ def every_budget(study: Study) -> Iterator[Row]:
             (order, k): ShownInterval.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
+        less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
         for k in shown_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
             for order, (_, key) in LESS.items():
-                own = gap(fixed.made, k, order)
-                values[key] = None if own is None else own.points
+                values[key] = less[order][k].points if k in less[order] else None
                 values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
             theirs = study.published("B.4", [study.main], pool=fixed.published(study.setting.published), k=k)
             yield Row((fixed.name, k), values=values, **theirs)
@@ -91,7 +91,7 @@ FIXED_KEYS = Sheet(
             (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
         ),
     ), fixed_by_keys,
-    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="B.4",
+    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
 )  # fmt: skip
 LAZY_KEYS = Sheet(
     "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",

@@ -184,6 +184,23 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     return whole.csv({"simulated": "true"} if simulated else {})
 
 
+def cases_told(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
+    """A line for each case, without its texts."""
+    for dataset, found in cases:
+        for case in found.found:
+            gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
+            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number(case.margin)}"
+            which = f"{dataset}, {case.kind}: {_named(case.example)}"
+            yield f"{which}; gold {gold}; answer of {case.method}: {answer}; {case.stopping} {ends}"
+        yield from (f"{dataset}: {why}" for why in found.missing)
+    yield "traces and texts of the cases are in `cases.csv`, and at the end of `report.md`"
+
+
+def _named(text: str | None) -> str:
+    """A text of the log as a name in one line."""
+    return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
+
+
 def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     """The cases for people, with the texts of claim and traces."""
     lines = ["## Example cases", ""]

@@ -80,3 +80,22 @@ def refuse_listwise(listwise: Collection[str], pool: str, *verifiers: str | None
                 f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study "
                 "verifies one trace at a time: name a verifier that scores each trace alone"
             )
+
+
+def label_spaces(claims: pl.DataFrame, study: str) -> dict[str, tuple[str, ...]]:
+    """The label space of each data set of claims (columns dataset and labels).
+
+    Raises ThinkbackError, which says what `study` needs, where some data set has none, or several.
+    """
+    found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
+    spaces = {tuple(labels) for labels in found["labels"]}
+    if spaces == {()} or not spaces:
+        raise ThinkbackError(f"{study} needs claims with a label space: give `labels` of examples")
+    if () in spaces or found["dataset"].n_unique() < len(found):
+        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
+        raise ThinkbackError(
+            f"{study} needs claims that share one label space in each data set, and the log has "
+            f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
+            f"'{labelled[0]}'\""
+        )
+    return {dataset: tuple(labels) for dataset, labels in found.iter_rows()}
