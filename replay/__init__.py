@@ -7,7 +7,7 @@
 
 from replay.analyses.learned_weights import surrogate_weights
 from replay.analyses.tuning import tune
-from replay.kinds import Act, Oracle, Route, Sample, When
+from replay.kinds import Act, Graded, Oracle, Route, Sample, When
 from replay.kinds.route import Router
 from replay.policies.base import KINDS, Policy
 from replay.policies.gates import AllOf, AnyOf, Threshold
@@ -40,8 +40,7 @@ moved_modules(
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration",
-    "Conformal", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route",
-    "Router",
-    "Sample", "StopRule", "Threshold", "When", "Window", "explain", "load", "load_policies", "run",
-    "surrogate_weights", "tune",
+    "Conformal", "Graded", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior",
+    "Result", "Route", "Router", "Sample", "StopRule", "Threshold", "When", "Window", "explain", "load",
+    "load_policies", "run", "surrogate_weights", "tune",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Budget,
         Calibration,
         Conformal,
+        Graded,
         Margin,
         Metric,
         Never,
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
         tune,
     )  # fmt: skip
     from replay.analyses.budgets import budgets
+    from replay.analyses.frontier import frontier
     from replay.analyses.recommend import recommend
     from replay.analyses.report import LogReport, report
+    from replay.analyses.strategies import strategies
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.policies.gate_file import load_gate
@@ -64,12 +67,13 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport",
-    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
-    "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "When", "Window",
-    "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "load", "load_gate",
-    "load_policies", "open_log", "query_log", "recommend", "report", "run", "study_factcheck", "study_recovery",
-    "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Graded", "Log",
+    "LogReport", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result",
+    "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
+    "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "frontier",
+    "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies",
+    "study_factcheck", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log",
+    "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -84,11 +88,13 @@ HOMES = {
     "curves": "replay.runs.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
+    "frontier": "replay.analyses.frontier",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
+    "strategies": "replay.analyses.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_recovery": "replay.studies.recovery.report",
     "suite": "replay.policies.suite",

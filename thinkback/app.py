@@ -23,6 +23,8 @@ from thinkback.commands import (
     export,
     figure,
     fit,
+    fit_verifier,
+    frontier,
     gates,
     generate,
     import_,
@@ -49,9 +51,10 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 """Options of commands that are not called as the argument of the function."""
 
 ORDER = (
-    "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
-    "transfer", "suite", "check", "replay", "report", "compare", "figure", "curves", "explain", "tune", "study",
-    "export",
+    "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-verifier",
+    "fit-gate", "transfer", "suite", "check", "replay", "report", "compare", "figure", "curves", "frontier", "explain",
+    "tune",
+    "study", "export",
 )  # fmt: skip
 
 
@@ -153,7 +156,8 @@ app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
     seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, compare.compare, figure.figure,
-    curves.curves, explain.explain, gates.fit_gate, gates.transfer, tune.tune,
+    curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier, gates.fit_gate, gates.transfer,
+    tune.tune,
 )  # fmt: skip
 app.add_typer(study.study, name="study")
 

@@ -38,6 +38,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
     "merge": ("thinkback merge monday tuesday --out both",),
+    "fit-verifier": (
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name latent",
+        "thinkback fit-verifier mylog --train-on \"split = 'train'\" --name both --inputs states,trace:token_logprobs",
+    ),
     "fit-gate": (
         "thinkback fit-gate mylog --action active_verify --on \"split = 'train'\" --tune \"split = 'dev'\" \\\n"
         "    --out gate.json",
@@ -62,6 +66,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'thinkback compare result "majority@16" "majority@16" --with other',
     ),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
+    "frontier": (
+        "thinkback frontier mylog --verifier latent --out frontier",
+        "thinkback frontier mylog --on \"split = 'dev'\" --width 3.3in --out frontier",
+    ),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
         'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import CONDITION, matching
+from replay.data.fitted_scores import one_fold
 from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
 from replay.policies import gate_file
@@ -99,7 +100,8 @@ def fit_gate(
     model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
     scores = MODELS[kind].scores(model, tuned.values)
     if n_folds is not None:
-        scores = _out_of_fold(tuned, kind, n_folds, seed)
+        place = _folds(at, tuned, n_folds)
+        scores = _out_of_fold(tuned, kind, place, seed)
     draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
     untuned = gate_file.gate_of({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
     branches = gather(tuned.plan, at.when(untuned, below).one_gate)
@@ -179,11 +181,20 @@ def _told_repairs(repair: np.ndarray) -> str:
     return f"{int((repair > 0).sum()):,} of which some rollout repairs ({shown}, averaged over rollouts)"
 
 
-def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray:
+def _folds(at: GateSetting, data: GateData, count: int) -> np.ndarray:
+    """The fold (N,) of each example: that of the verifiers which are read, where these were fitted in folds; of others
+    by their questions, so that equal ones share a fold.
+    """
+    known = one_fold(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
+    count = max(known.values()) + 1 if known else count
+    places = zip(data.ids, data.questions, strict=True)
+    return np.array([known.get(name, int(digest, 16) % count) for name, digest in places])
+
+
+def _out_of_fold(data: GateData, kind: str, place: np.ndarray, seed: int) -> np.ndarray:
     """Score (N,) of each example by a model that was fitted on the other folds."""
-    place = np.array([int(digest, 16) % count for digest in data.questions])  # equal questions share a fold
     scores = np.full(len(data.ids), np.nan)
-    for fold in range(count):
+    for fold in range(int(place.max()) + 1):
         inside = place == fold
         if inside.any():
             _check_classes(data.repair[~inside], f"the folds without number {fold + 1}", 1)

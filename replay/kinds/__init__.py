@@ -1,11 +1,12 @@
 """The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`)."""
 
 from replay.kinds.act import Act
+from replay.kinds.graded import Graded
 from replay.kinds.oracle import Oracle
 from replay.kinds.route import Route
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
 from replay.policies.base import KINDS
 
-for kind in (Sample, Act, When, Route, Oracle):
+for kind in (Sample, Act, When, Graded, Route, Oracle):
     KINDS[kind.kind] = kind

@@ -205,6 +205,10 @@ class When(Policy):
             against=Against(base.correct, done.correct, fires.astype(float), tokens),
         ), fires
 
+    def fires(self, on: Evaluator) -> np.ndarray:
+        """Where its gate fires on a block (E,)."""
+        return self._decided(self.gated(on))[1]
+
     def outcome(self, on: Evaluator) -> Outcome:
         """Its outcome, without the calls."""
         return self._decided(self.gated(on))[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from replay.data.conditions import CONDITION, TEST, has_test
@@ -66,7 +67,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
-            parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
+            parts.append("\n\n".join([f"# {title}", *map(as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
     return Suite("\n\n".join(parts) + "\n", where, by, facts.left_out)
 
@@ -188,7 +189,8 @@ def _powers(most: int) -> list[int]:
     return [2**k for k in range(1, most.bit_length()) if 2**k < most] + [most]
 
 
-def _as_toml(table: Table) -> str:
+def as_toml(table: Table) -> str:
+    """A policy of a file, from its keys."""
     return "\n".join(["[[policy]]", *(f"{key} = {_value(value)}" for key, value in table.items())])
 
 
@@ -197,4 +199,6 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{', '.join(map(_value, value))}]"
+    if value in (inf, -inf):
+        return str(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -87,3 +87,20 @@ def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
             "reported",
             policies,
         )
+
+
+def out_of_fold(readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examples: pl.Series) -> Iterator[Note]:
+    """That a verifier was fitted on some of the examples; `readers`: verifiers with the policies that read them;
+    `folds`: verifier and example_id of scores that are out of fold.
+    """
+    inside = folds.filter(pl.col("example_id").is_in(examples.implode())).unique(["verifier", "example_id"])
+    for verifier, policies in sorted(readers.items()):
+        count = int((inside["verifier"] == verifier).sum())
+        if count:
+            share = f"{count:,} of {len(examples):,} examples ({count / len(examples):.1%})"
+            yield warning(
+                "out_of_fold",
+                f"verifier `{verifier}` was fitted on {share}: their scores are by models of other folds, which saw "
+                "other examples like them; where the log has examples that it was not fitted on, report these",
+                policies,
+            )

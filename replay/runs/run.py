@@ -11,6 +11,7 @@ import polars as pl
 
 from replay.data.conditions import CONDITION, matching
 from replay.data.contents import Contents, opened
+from replay.data.fitted_scores import folds_of
 from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.suite import suite
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
@@ -24,7 +25,7 @@ from replay.runs.own_metrics import Metric, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord, largest_majority, policy_record, versions
 from replay.runs.result import Result
-from replay.runs.reuse import check_reuse, training_rows
+from replay.runs.reuse import check_reuse, out_of_fold, training_rows
 from replay.runs.served import Served, serve
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, costs_called, metric_column, with_columns
@@ -190,9 +191,20 @@ def resolved(
     wanted = [*by, *sorted(needs.example_columns)]
     told = ["split"] if verifying and "split" in contents.example_columns else []
     examples = select_examples(log, contents, needs.pools, where, [*wanted, *told])
-    notes = training_rows(verifying, examples.frame["split"]) if told else ()
+    notes = [*(training_rows(verifying, examples.frame["split"]) if told else ())]
+    readers = _readers(chosen, contents)
+    notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
     examples = replace(examples, frame=examples.frame.drop({*told} - {*wanted}))
     return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
+
+
+def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
+    """Verifiers with the policies that read them."""
+    found: dict[str, list[str]] = {}
+    for policy in policies:
+        for verifier in sorted({name for _, name in policy.needs(contents).scores}):
+            found.setdefault(verifier, []).append(policy.name)
+    return found
 
 
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:

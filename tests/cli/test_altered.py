@@ -22,6 +22,7 @@ GOAL = ("--on", "split='dev'", "--report", "split='test'", "--goal", "min traces
 COMMANDS = {
     "replay": ("replay", "LOG", "--policies", "p.toml", "--out", "o"),
     "curves": ("curves", "LOG", "--out", "o"),
+    "frontier": ("frontier", "LOG", "--out", "o"),
     "explain": ("explain", "LOG", "--policies", "p.toml", "--policy", "base", "--example", "x"),
     "tune": ("tune", "LOG", "--policies", "p.toml", *GOAL, "--out", "o"),
     "describe": ("describe", "LOG"),

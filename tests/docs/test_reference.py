@@ -92,13 +92,14 @@ def test_policy_keys() -> None:
     assert set(listed) == {f.name for f in fields(replay.Sample)} - OWN | {"kind"}
     oracle = first_cells(section("policies.md", "Kind `oracle`"))
     assert set(oracle) == {f.name for f in fields(replay.Oracle)} - OWN | {"kind", *ORACLE_RULES}
-    assert set(POLICY_KINDS) == {"sample", "oracle", "act", "when", "route"}
+    assert set(POLICY_KINDS) == {"sample", "oracle", "act", "when", "graded", "route"}
 
 
 def test_keys_of_policies_that_think_again() -> None:
-    for kind in (replay.Act, replay.When, replay.Route):
+    for kind in (replay.Act, replay.When, replay.Graded, replay.Route):
         listed = set(first_cells(section("policies.md", f"Kind `{kind.kind}`"))) - set(GATE_KEYS) - set(SIGNALS)
-        assert listed == {f.name.rstrip("_") for f in fields(kind)} - OWN | {"kind"}
+        assert listed == ({f.name.rstrip("_") for f in fields(kind)} - OWN | {"kind"}) - set(GATE_KEYS)
+    assert "verifier" in first_cells(section("policies.md", "Kind `graded`"))
     assert set(first_cells(section("policies.md", "Kind `when`"))) >= set(GATE_KEYS) | set(SIGNALS)
 
 

@@ -20,6 +20,8 @@ def paths_of(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         return act_paths(log, policy, example_id)
     if kind == "when":
         return when_paths(log, policy, example_id)
+    if kind == "graded":
+        return graded_paths(log, policy, example_id)
     if kind == "route":
         return route_paths(log, policy, example_id)
     if kind == "oracle":
@@ -211,6 +213,17 @@ def when_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
             )
         )
     return done
+
+
+def graded_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
+    """The first of the gates, one a threshold, that fires decides; where none does, the base's answer stands."""
+    (base,) = paths_of(log, policy["base"], example_id)
+    for threshold, most in zip(policy["thresholds"], policy["votes"], strict=True):
+        gate = {"verifier": policy["verifier"], "below": threshold}
+        when = {"kind": "when", "base": policy["base"], "gate": gate, "then": {**policy["then"], "max_traces": most}}
+        if gate_fires(log, when, gate, base)[0]:
+            break
+    return when_paths(log, when, example_id)
 
 
 def route_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:

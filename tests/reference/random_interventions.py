@@ -13,7 +13,16 @@ PLAIN_SIGNALS = ("truncated", "finalizer_used", "completion_tokens", "sum_logpro
 
 def random_interventions(rng: random.Random, log: RandomLog, count: int) -> list[Row]:
     """`count` policies named p0, p1 …, some `against` another one of them."""
-    makers = [random_act, random_when, random_when, random_route, random_choice, random_matched, random_leaf]
+    makers = [
+        random_act,
+        random_when,
+        random_when,
+        random_graded,
+        random_route,
+        random_choice,
+        random_matched,
+        random_leaf,
+    ]
     policies = [{"name": f"p{i}", **rng.choice(makers)(rng, log)} for i in range(count)]
     for i, policy in enumerate(policies):
         if count > 1 and rng.random() < 0.4:
@@ -106,6 +115,19 @@ def random_reading(rng: random.Random, log: RandomLog, base: Row) -> Row:
     if kind == 4:
         return {"signal": "suffix_logprob", "tokens": rng.choice([1, 2])}
     return {"signal": rng.choice(PLAIN_SIGNALS)}
+
+
+def random_graded(rng: random.Random, log: RandomLog) -> Row:
+    """A gate of several thresholds, each with a number of votes."""
+    if not log.verifiers:
+        return random_when(rng, log)
+    votes = sorted(rng.sample(range(1, 5), rng.randrange(1, 4)), reverse=True)
+    thresholds = sorted(rng.sample([0.1, 0.3, 0.5, 0.7, 1.0], len(votes)))
+    then: Row = {"kind": "sample", "pool": "main", "max_traces": votes[0], "select": "majority"}
+    if rng.random() < 0.5:
+        then["orders"] = 2
+    return {"kind": "graded", "base": one_trace(rng, log), "verifier": rng.choice(log.verifiers),
+            "thresholds": thresholds, "votes": votes, "then": then}  # fmt: skip
 
 
 def random_route(rng: random.Random, log: RandomLog) -> Row:

@@ -8,10 +8,16 @@ from thinkback import options
 def describe(log: options.Log) -> None:
     """Print what a log holds.
 
-    Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use.
+    Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use; and what verifiers and
+    log-probabilities are worth.
     """
     from thinkback import console
     from toolkit.log import describe_log, open_log
+    from toolkit.log.describe.worth_table import worth_of_log, worth_tables
 
-    description = describe_log(open_log(log))
-    print(description.terminal(console.width(), console.colorful()), end="")
+    opened = open_log(log)
+    print(describe_log(opened).terminal(console.width(), console.colorful()), end="")
+    for which, worth in worth_of_log(opened):
+        for table in worth_tables(worth, which):
+            console.say()
+            console.show(table)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
 
 
-class Method(StrEnum):
+class IntervalMethod(StrEnum):
     """How intervals are made from the resamples."""
 
     percentile = "percentile"
@@ -59,7 +59,7 @@ def replay(
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
-    method: Annotated[Method, typer.Option("--method", help="Kind of interval.")] = Method.percentile,
+    method: Annotated[IntervalMethod, typer.Option("--method", help="Kind of interval.")] = IntervalMethod.percentile,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Fail where a policy would be dropped because the log covers too few examples."),

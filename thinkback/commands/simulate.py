@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +50,19 @@ def simulate(
         bool,
         typer.Option("--recovery", help="Base attempts and what revising them does, in place of samples to verify."),
     ] = False,
+    states: Annotated[
+        bool, typer.Option("--states", help="Hidden states with a signal of known strength, in place of costs.")
+    ] = False,
+    dimensions: Annotated[
+        int | None, option("--dimensions", "Numbers of a state, with --states [default: 8].", "D")
+    ] = None,
+    places: Annotated[int | None, option("--places", "States of a trace, with --states [default: 4].", "N")] = None,
+    signal: Annotated[
+        float | None, option("--signal", "What a state knows of its trace, with --states [default: 1].", "B")
+    ] = None,
+    difficulty: Annotated[
+        float | None, option("--difficulty", "What it knows of its question, with --states [default: -0.5].", "C")
+    ] = None,
     name: Annotated[str | None, option("--name", "Name of the log.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -61,12 +74,23 @@ def simulate(
     `quantemp` also has the 500 claims of its validation run, with the pool `n50`. All are marked as simulated wherever
     they are shown.
 
+    With --states, traces have hidden states that are noise, plus a signal of whether the trace is right, plus one of
+    the question's difficulty; how well a verifier can do on them at best is known, and printed.
+
     With --check, --out may be left out. The numbers that the simulation was fitted to are checked in this log; exit
     code 2 says that one is further off than it should be, and not known for it. The numbers that it was not fitted to
     are listed apart, over ten seeds: they test the simulation and change no exit code.
     """
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import ThinkbackError, argument
 
+    planted = {"dimensions": dimensions, "places": places, "signal": signal, "difficulty": difficulty}
+    given = {key: value for key, value in planted.items() if value is not None}
+    if given and not states:
+        raise ThinkbackError(f"{argument(next(iter(given)))} is about hidden states: give `--states` too")
+    if states and (dataset is not None or recovery or labels is not None):
+        raise ThinkbackError(
+            "`--states` has questions and labels of its own: leave out a data set, `--recovery`, `--labels`"
+        )
     if recovery and not (traces is None and labels is None):
         raise ThinkbackError("`--recovery` has pools and answers of its own: leave out `--traces` and `--labels`")
     if out is None and not check:
@@ -78,10 +102,14 @@ def simulate(
         from generate.simulation.recovery import simulate_recovery
 
         place, count = out or Path(), EXAMPLES if examples is None else examples
+        size = TRACES if traces is None else traces
+        if states:
+            _planted(place, count, size, seed, name, force, given)
+            return
         if recovery:
             log = simulate_recovery(place, examples=count, seed=seed, name=name, force=force)
         else:
-            size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
+            space = LABELS if labels is None else labels
             log = simulate_plain(place, examples=count, traces=size, labels=space, seed=seed, name=name, force=force)
         _say(place, log)
         return
@@ -102,6 +130,24 @@ def simulate(
             _say(out, log)
         if check:
             _check(log, dataset, f"n{size}", seed)
+
+
+def _planted(
+    out: Path, examples: int, traces: int, seed: int, name: str | None, force: bool, given: Mapping[str, Any]
+) -> None:
+    from generate.simulation.planted import simulate_planted
+    from generate.simulation.planted_model import PlantedModel
+    from thinkback import console
+
+    model = PlantedModel(**given)
+    log = simulate_planted(out, examples=examples, traces=traces, seed=seed, name=name, force=force, model=model)
+    _say(out, log)
+    for where, number in (("one place", 1), (f"the mean of all {model.places}", model.places)):
+        console.say(
+            f"the best that a verifier can do on {where}: AUC {model.auc(number):.4f}, within questions "
+            f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of(traces, number):.2f} % "
+            f"(a random pick {100 * model.random_pick():.2f} %)"
+        )
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Curves over the number of traces: avg@k, pass@k, majority@k and best-of-k."""
+"""Curves over the number of traces, or over their mean: avg@k, pass@k, majority@k, best-of-k and other strategies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PlottedCurve:
     """One line over k with its band. Values are fractions; None where there is none."""
 
     name: str
-    k: tuple[int, ...]
+    k: tuple[float, ...]
     estimate: tuple[float | None, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
@@ -78,6 +78,7 @@ def curves_figure(
     x: str = "traces, k",
     y: str = "accuracy, %",
     doubling: bool = True,
+    ticks: Sequence[float] | None = None,
     level: float = 0.95,
     simulated: bool = False,
     width: float = WIDTH,
@@ -86,10 +87,10 @@ def curves_figure(
 ) -> Figure:
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
-    `doubling`: k is drawn on a scale of powers of two, with a tick for each. Axes show the region of the lines that a
-    system could have; a diagnostic that leaves it has its last number at the edge, and a panel of diagnostics alone has
-    a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow. `note` stands below in
-    place of what is said of bands.
+    `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`. Axes show the region of the
+    lines that a system could have; a diagnostic that leaves it has its last number at the edge, and a panel of
+    diagnostics alone has a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow.
+    `note` stands below in place of what is said of bands.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
@@ -107,7 +108,7 @@ def curves_figure(
                 _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
-            _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling, each)
+            _scale(axes, sorted({k for curve in curves for k in curve.k}), ticks, doubling, each)
             if number + columns >= len(panels):
                 axes.set_xlabel(wrapped(x, each - 0.5, TEXT))
         for axes in grid[:, 0]:
@@ -126,7 +127,7 @@ def curves_figure(
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
-            _name_beyond(axes, curves)
+            _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
         noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
     return figure
@@ -152,13 +153,13 @@ def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
         line.set_clip_on(bool((values > top).any() or (values < bottom).any()))
 
 
-def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
+def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
     """Where lines leave the axes, their names and last numbers, one below the other at the upper edge."""
     top = axes.get_ylim()[1]
     gone = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
     for number, (curve, last) in enumerate(gone):
         axes.annotate(
-            f"{words(curve.name)} {100 * (last or 0.0):.1f} at k = {curve.k[-1]} ↑",
+            f"{words(curve.name)} {100 * (last or 0.0):.1f} at {x}{curve.k[-1]:g} ↑",
             (1, 1),
             xycoords="axes fraction",
             xytext=(-2, -2 - (SMALL + 2) * number),
@@ -170,7 +171,7 @@ def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
         )
 
 
-def _scale(axes: Axes, ks: list[int], doubling: bool, width: float) -> None:
+def _scale(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling: bool, width: float) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     calm(axes)
@@ -180,7 +181,7 @@ def _scale(axes: Axes, ks: list[int], doubling: bool, width: float) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(8 if width > 3 else 6, integer=True))
         return
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(ks))
+    axes.xaxis.set_major_locator(FixedLocator(ks if ticks is None else list(ticks)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)

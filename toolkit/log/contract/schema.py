@@ -75,7 +75,7 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "verifications": (
         *_columns({"trace_id": STR, "verifier": STR}, "example_id:str", ""),
         LogColumn("score", F64, nullable=True, needed=True),
-        *_columns({}, "", f"candidates:i32 {_TOKENS} {_SECONDS} token_logprobs:[f32]"),
+        *_columns({}, "", f"candidates:i32 fold:i32 {_TOKENS} {_SECONDS} token_logprobs:[f32]"),
     ),
     "features": _columns({"trace_id": STR}, "example_id:str", ""),
     "hidden_states": (
@@ -104,7 +104,7 @@ HIDDEN = "hidden_states"
 # Counts: nulls mean "not recorded", negative numbers mean nothing.
 COUNTS = frozenset({
     "length", "gold_position", "human_position", "reads", "sample_index", "position", "max_tokens", "prompt_tokens",
-    "completion_tokens", "candidates", "hop", "round", "calls", "claim", "unit", "unit_words", "unit_entities",
+    "completion_tokens", "candidates", "fold", "hop", "round", "calls", "claim", "unit", "unit_words", "unit_entities",
     "queries", "latency_s", "device_s",
 })  # fmt: skip
 

@@ -1,0 +1,34 @@
+"""Scores by verifiers that were fitted on examples of the log: on which, and in which folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+
+
+def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
+    """verifier, example_id and fold of the examples whose scores are out of fold, sorted; empty where none are."""
+    names = sorted(set(verifiers))
+    schema = {"verifier": pl.String, "example_id": pl.String, "fold": pl.Int32}
+    if not names or not log.has("verifications") or "fold" not in log.columns("verifications"):
+        return pl.DataFrame(schema=schema)
+    scores = log.scan("verifications", list(schema))
+    own = scores.filter(pl.col("verifier").is_in(names) & pl.col("fold").is_not_null())
+    return collect(own.unique(), log).sort(list(schema))
+
+
+def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
+    """The fold of each example in which all of these verifiers have not seen it. ThinkbackError where they differ."""
+    folds = folds_of(log, verifiers)
+    clashes = folds.group_by("example_id").agg(pl.col("fold").n_unique(), pl.col("verifier")).filter(pl.col("fold") > 1)
+    if clashes.height:
+        names = sorted(set(clashes["verifier"][0]))
+        raise ThinkbackError(
+            f"{' and '.join(f'`{name}`' for name in names)} have scores of different folds, so that no fold is unseen "
+            "by all: fit them with the same --train-on, --folds and --seed"
+        )
+    return dict(folds.select("example_id", "fold").iter_rows())

@@ -1,0 +1,131 @@
+"""Kind `graded`: a base policy, and the fewer further traces the higher a verifier scores its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from replay.data.contents import Contents
+from replay.engine.calls import PolicyPath
+from replay.engine.mixing import choose
+from replay.engine.outcome import Against
+from replay.kinds.when import When
+from replay.policies.base import Evaluator, Policy, Stage
+from replay.policies.gates import Threshold
+from toolkit.settings import setting
+
+CAP = "max_traces"
+"""The key of `then` that each number of votes takes the place of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded(Policy):
+    """`base`, and where a verifier's score of its answer is low, `then` with a number of traces that falls with it.
+
+    `thresholds` ascend and `votes` fall: below the first threshold `then` has the first number as its `max_traces`,
+    below the second the second, and so on. From the last threshold on the base's answer stands.
+    """
+
+    base: Policy
+    then: Policy
+    verifier: str = setting(what="a name")
+    thresholds: tuple[float, ...] = setting(what="a list of ascending numbers")
+    votes: tuple[int, ...] = setting(low=1, what="a list of falling integers, at least 1")
+    kind: ClassVar[str] = "graded"
+    inner: ClassVar[tuple[str, ...]] = ("base", "then")
+    lists: ClassVar[frozenset[str]] = frozenset({"thresholds", "votes"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_parts()
+        if not self.thresholds or len(self.thresholds) != len(self.votes):
+            raise self.refuse(
+                f"`votes` has {len(self.votes)} numbers and `thresholds` {len(self.thresholds)}; give one for each"
+            )
+        if any(first >= second for first, second in zip(self.thresholds, self.thresholds[1:], strict=False)):
+            raise self.refuse(f"`thresholds` are {list(self.thresholds)}; they ascend")
+        if any(first <= second for first, second in zip(self.votes, self.votes[1:], strict=False)):
+            raise self.refuse(f"`votes` are {list(self.votes)}; they fall as the thresholds ascend")
+        if getattr(self.then, CAP, None) != self.votes[0]:
+            raise self.refuse(f"`then` takes `{CAP} = {self.votes[0]}`, the first of `votes`")
+        _ = self.gated
+
+    @cached_property
+    def gated(self) -> tuple[When, ...]:
+        """A gate for each of the thresholds, the lowest first."""
+        caps: list[dict[str, Any]] = [{CAP: votes} for votes in self.votes]
+        return tuple(
+            When(
+                name=self.name,
+                base=self.base,
+                gate=Threshold(verifier=self.verifier, below=threshold),
+                then=replace(self.then, **cap),
+            )
+            for threshold, cap in zip(self.thresholds, caps, strict=True)
+        )
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Its gates, which share the base."""
+        return self.gated
+
+    @property
+    def flips_against(self) -> str:
+        """Its base: a pool where that is a first attempt."""
+        return self.against or self.gated[0].flips_against
+
+    def with_parts(self, make: Any) -> Self:
+        """With `make` of its base and of `then`, which its gates are made of."""
+        return replace(self, base=make(self.base), then=make(self.then))
+
+    def resolve(self, contents: Contents) -> Self:
+        """With its parts resolved; the log must have the verifier."""
+        made = super().resolve(contents)
+        for one in made.gated:
+            one.resolve(contents)
+        return made
+
+    # ---- a block ----
+
+    def path(self, on: Evaluator) -> PolicyPath:
+        """That of the first gate that fires; of the last where none does."""
+        *lower, last = self.gated
+        path = on.path(last)
+        for one in reversed(lower):
+            fires, own = one.fires(on), on.path(one)
+            against = _either(fires, own.outcome.against, path.outcome.against)
+            path = choose(fires, own, path, self.columns)
+            path = replace(path, outcome=replace(path.outcome, against=against))
+        return path
+
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+        """The way of the gate that decides."""
+        yield from self._deciding(on).explain(on, repetition)
+
+    def why(self, on: Evaluator, ending: str) -> str:
+        """Whether that gate fired, and why the part that answers ended."""
+        return self._deciding(on).why(on, ending)
+
+    def rows_of(self, on: Evaluator) -> str:
+        """Those of the part that answers."""
+        return self._deciding(on).rows_of(on)
+
+    def _deciding(self, on: Evaluator) -> When:
+        """The first gate that fires on the one example of a block, else the last."""
+        return next((one for one in self.gated if one.fires(on)[0]), self.gated[-1])
+
+
+def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
+    """What two gates fix and flip, the one's where `on` (E,)."""
+    assert first is not None  # gates always have a base
+    assert second is not None
+    return Against(
+        np.where(on, first.base_correct, second.base_correct),
+        np.where(on, first.correct, second.correct),
+        np.where(on, first.intervened, second.intervened),
+        np.where(on, first.action_tokens, second.action_tokens),
+    )

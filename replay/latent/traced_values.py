@@ -1,0 +1,156 @@
+"""The traces that a verifier is fitted on and scores: their labels, questions, and the values that it reads of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.policies.gate_file import normalised_question
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.log import Log, collect
+
+LAST = 8
+"""Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
+NO_FOLD = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """N traces, sorted by id. `group` (N,): questions that are asked alike, or are of one cluster, have one number;
+    `right` (N,): 1, 0, or NaN where unjudged; `values` (N, V): what is read of each, NaN where it is missing, `names`
+    of its columns; `fold` (N,): that in which a score that is read was made, by a verifier that was trained on the
+    question, else -1.
+    """
+
+    keys: pl.DataFrame  # trace_id, example_id, pool
+    group: np.ndarray
+    right: np.ndarray
+    values: np.ndarray
+    names: tuple[str, ...]
+    fold: np.ndarray
+
+    def among(self, keep: np.ndarray) -> Traces:
+        """Those of a mask."""
+        return Traces(
+            self.keys.filter(pl.Series(keep)), self.group[keep], self.right[keep], self.values[keep], self.names,
+            self.fold[keep],
+        )  # fmt: skip
+
+
+def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces:
+    """The traces of some pools, by default of all. ThinkbackError where the log has no such input or pool."""
+    columns = ["trace_id", "example_id", "pool", "correct"]
+    frame = collect(log.scan("traces", columns), log).sort("trace_id")
+    for pool in pools:
+        require_known(pool, frame["pool"].unique(), f"the log has no pool `{pool}`")
+    frame = frame.filter(pl.col("pool").is_in(list(pools))) if pools else frame
+    groups = question_groups(log)
+    keys = frame.select("trace_id", "example_id", "pool")
+    found = [_input(log, name, keys) for name in inputs]
+    read = pl.concat([one.drop("fold") for one in found], how="horizontal") if found else pl.DataFrame()
+    values = read.cast(pl.Float32).to_numpy().astype(np.float32) if found else np.zeros((frame.height, 0), np.float32)
+    largest = np.finfo(np.float32).max
+    return Traces(
+        keys=keys,
+        group=keys.join(groups, on="example_id", how="left", maintain_order="left")["group"].to_numpy(),
+        right=frame["correct"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+        values=np.clip(values, -largest, largest),
+        names=tuple(read.columns),
+        fold=_one_fold([one["fold"].to_numpy() for one in found], inputs, frame.height),
+    )
+
+
+def question_groups(log: Log) -> pl.DataFrame:
+    """example_id and group: examples whose questions are copies, or that are of one cluster, are one group."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    frame = collect(log.scan("examples", ["example_id", "question", "cluster"]), log).sort("example_id")
+    asked = frame["question"].map_elements(normalised_question, return_dtype=pl.String)
+    texts = pl.select(pl.when(asked != "").then(asked).otherwise(frame["example_id"])).to_series()
+    clusters = frame["cluster"].fill_null("\0" + frame["example_id"])
+    size, place = frame.height, np.arange(frame.height)
+    question, cluster = (one.rank("dense").to_numpy().astype(np.int64) - 1 for one in (texts, clusters))
+    nodes = np.concatenate([size + question, 2 * size + cluster])
+    edges = coo_array((np.ones(2 * size, np.int8), (np.tile(place, 2), nodes)), shape=(3 * size, 3 * size))
+    _, component = connected_components(edges, directed=False)
+    return frame.select("example_id", group=pl.Series(component[:size], dtype=pl.Int64))
+
+
+def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
+    """The columns of one input, and `fold`, in the order of `keys`."""
+    source, mark, rest = name.partition(":")
+    ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
+    if not mark or source not in ways:
+        raise ThinkbackError(
+            f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
+            "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
+        )
+    found = ways[source](log, rest)
+    joined = keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
+    if "fold" not in joined.columns:
+        joined = joined.with_columns(fold=pl.lit(None, pl.Int32))
+    return joined.with_columns(pl.col("fold").fill_null(NO_FOLD))
+
+
+def _of_trace(log: Log, column: str) -> pl.DataFrame:
+    """A column of numbers; of a list its sum, mean, least and last values."""
+    there = log.columns("traces")
+    known = [name for name, kind in there.items() if name != "credit" and (kind.is_numeric() or _is_list(kind))]
+    require_known(column, known, f"traces have no column of numbers `{column}`")
+    frame, name = collect(log.scan("traces", ["trace_id", column]), log), f"trace:{column}"
+    if not _is_list(there[column]):
+        return frame.select("trace_id", pl.col(column).alias(name))
+    return _summed_up(frame, column, name)
+
+
+def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    """A list in numbers of its own: sum, mean, least and last values."""
+    values = pl.col(column)
+    last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
+    summed = [getattr(values.list, how)().alias(f"{name} {how}") for how in ("sum", "mean", "min")]
+    return frame.select("trace_id", *summed, *last)
+
+
+def _is_list(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.List) and kind.inner.is_numeric()
+
+
+def _of_feature(log: Log, column: str) -> pl.DataFrame:
+    known = [name for name, kind in log.columns("features").items() if kind.is_numeric()] if log.has("features") else []
+    require_known(column, known, f"the log has no feature `{column}`")
+    return collect(log.scan("features", ["trace_id", column]), log).rename({column: f"feature:{column}"})
+
+
+def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "score", "fold"]), log)
+    require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
+    own = frame.filter(pl.col("verifier") == verifier)
+    return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"), "fold")
+
+
+def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
+    """The log-probabilities of tokens that a verifier keeps beside its scores."""
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "token_logprobs", "fold"]), log)
+    own = frame.filter(pl.col("token_logprobs").is_not_null())
+    require_known(verifier, own["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
+    own, name = own.filter(pl.col("verifier") == verifier), f"tokens:{verifier}"
+    return _summed_up(own, "token_logprobs", name).join(own.select("trace_id", "fold"), on="trace_id")
+
+
+def _one_fold(folds: Sequence[np.ndarray], inputs: Sequence[str], size: int) -> np.ndarray:
+    """The fold of each trace in those of the inputs that have some. ThinkbackError where two were made in others."""
+    found, by = np.full(size, NO_FOLD), ""
+    for name, fold in zip(inputs, folds, strict=True):
+        clash = (fold != NO_FOLD) & (found != NO_FOLD) & (fold != found)
+        if clash.any():
+            raise ThinkbackError(
+                f"inputs `{by}` and `{name}` were fitted in different folds, so that no question is unseen by both: "
+                "fit them with the same --train-on, --folds and --seed"
+            )
+        by = name if (fold != NO_FOLD).any() else by
+        found = np.where(fold != NO_FOLD, fold, found)
+    return found

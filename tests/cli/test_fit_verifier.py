@@ -1,0 +1,68 @@
+"""`thinkback fit-verifier` and `simulate --states`, from the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TRAIN = ("--train-on", "split='train'", "--name", "latent")
+
+
+@pytest.fixture
+def states(thinkback: Callable, tmp_path: Path) -> str:
+    made = thinkback("simulate", "--states", "--examples", 60, "--traces", 4, "--places", 2, "--out", "states")
+    assert "the best that a verifier can do on one place: AUC 0.8288, within questions 0.7602" in made.stdout
+    return "states"
+
+
+def test_a_verifier_comes_into_the_log_and_says_what_it_is_worth(thinkback: Callable, states: str) -> None:
+    done = thinkback("fit-verifier", states, *TRAIN, "--rounds", 3, "--layers", "-1", "--tokens", "-2,-1")
+    assert done.exit_code == 0
+    assert "trained on 240 rows at 2 places of planted, 30 examples" in done.stdout
+    assert "added `latent` to states: 240 scores, 120 of them out of fold" in done.stdout
+    assert "Simulated log: these numbers describe a model, not a system." in done.stdout
+    assert "less those of `latent`" in done.stdout
+    assert thinkback("validate", states).exit_code == 0
+    again = thinkback("fit-verifier", states, *TRAIN)
+    assert again.exit_code == 2
+    assert again.stderr == "error: the log has a verifier `latent`: give another `--name`\n"
+    described = thinkback("describe", states).stdout
+    assert "What tells right traces from wrong ones: `planted`, pool `n4`" in described
+    assert "less those of `share of votes`" in described
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as -1,-2"),
+        (("--folds", "1"), "`--folds` is 1"),
+        (("--inputs", "feature:none"), "the log has no feature `none`"),
+        (("--states", "other"), "no model `other` has hidden states in the log"),
+    ],
+)
+def test_mistakes_are_one_line(thinkback: Callable, states: str, options: tuple[str, ...], says: str) -> None:
+    done = thinkback("fit-verifier", states, *TRAIN, *options)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "module", "extra"), [("xgboost", "xgboost", "xgboost-cpu"), ("swiglu", "torch", "generate")]
+)
+def test_a_missing_package_is_one_line_that_names_its_extra(
+    thinkback: Callable, states: str, monkeypatch: pytest.MonkeyPatch, model: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    done = thinkback("fit-verifier", states, *TRAIN, "--model", model)
+    assert done.exit_code == 2
+    assert f"needs the package {module}: pip install 'thinkback[{extra}]'" in done.stderr
+
+
+def test_states_go_alone(thinkback: Callable) -> None:
+    alone = thinkback("simulate", "--dimensions", 4, "--out", "log")
+    assert alone.stderr == "error: `--dimensions` is about hidden states: give `--states` too\n"
+    assert thinkback("simulate", "--states", "--recovery", "--out", "log").exit_code == 2

@@ -1,0 +1,182 @@
+"""`thinkback frontier`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from thinkback import options
+from thinkback.options import option
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from replay.analyses.frontier import Frontier
+    from toolkit.show import PlottedCurve, Table
+
+
+def frontier(
+    log: options.Log,
+    pool: Annotated[str | None, option("--pool", "Pool that is sampled from; by default the largest.", "NAME")] = None,
+    probe: Annotated[
+        str | None, option("--probe", "Pool of the probes; by default `probe`, or the only other one.", "NAME")
+    ] = None,
+    verifier: Annotated[
+        list[str] | None, option("--verifier", "A verifier; may be repeated; by default every one.", "NAME")
+    ] = None,
+    action: Annotated[
+        str | None, option("--action", "Action that revises the probe; by default `self_correct`.", "NAME")
+    ] = None,
+    on: Annotated[
+        str | None,
+        option("--on", "Examples to choose on: a condition on examples; by default a half drawn at random.", "SQL"),
+    ] = None,
+    orders: Annotated[int, option("--orders", "Permutations over which votes are averaged; by default 100.")] = 100,
+    where: options.Where = None,
+    out: Annotated[Path | None, option("--out", "Folder for the front (Parquet, CSV) and the figure.", "DIR")] = None,
+    width: options.Width = "6.75in",
+    title: options.Title = "",
+    tex: options.Tex = None,
+    label: options.Label = None,
+    caption: options.Caption = None,
+    columns: options.Columns = None,
+    seed: options.Seed = 0,
+    resamples: options.Resamples = 10_000,
+    level: options.Level = 0.95,
+    force: options.Force = False,
+) -> None:
+    """Print accuracy against mean samples, strategy by strategy.
+
+    Majority, weighted majority, best-of-n and the oracle at n = 1, 2, 4 …; a probe that is answered as it is or
+    followed by n votes or a revision, at every threshold of its score; and numbers of votes that fall as it rises.
+
+    Settings are chosen on one half of the examples. All numbers with intervals are of the other half.
+    """
+    from replay.analyses.frontier import frontier as compute
+    from thinkback import console
+    from toolkit.files import check_replaceable
+    from toolkit.log import open_log
+    from toolkit.show import inches, write_latex
+
+    size = inches(width)
+    for path in (out, tex):
+        if path is not None:
+            check_replaceable(path, force, inputs=(log,))
+    opened = open_log(log)
+    found = compute(
+        opened, pool=pool, probe=probe, verifiers=verifier, action=action, orders=orders, on=on, where=where,
+        seed=seed, resamples=resamples, level=level,
+    )  # fmt: skip
+    table = _table(found, opened.name, opened.simulated, level)
+    table = table.only(asked) if (asked := options.names(columns)) else table
+    if out is not None:
+        look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
+        files = _write(found, table, look, out, force)
+    if tex is not None:
+        write_latex(tex, options.on_paper({"frontier": table}, label, caption), size, force)
+    console.show(table)
+    if out is not None:
+        console.say()
+        console.say(f"{out}/: {', '.join(files)}")
+
+
+def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
+    """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
+    import polars as pl
+
+    from replay.analyses.front_policies import front_policies
+    from toolkit.files import replacing
+    from toolkit.show import save_formats, table_of, write_latex
+    from toolkit.show.curves import curves_figure
+
+    front = found.front
+    marked = front.with_columns(simulated=True) if look["simulated"] else front
+    flat = marked.with_columns(pl.col("below", "votes").cast(pl.List(pl.String)).list.join(";"))
+    samples = [2**power for power in range(int(front.select(pl.col("samples").max()).item()).bit_length())]
+    figure = curves_figure(
+        _panels(front),
+        x="mean samples",
+        ticks=samples,
+        note="settings chosen on other examples than those shown; intervals and paired differences: see the table",
+        **look,
+    )
+    with replacing(out, force) as folder:
+        marked.write_parquet(folder / "front.parquet")
+        (folder / "front.csv").write_text(table_of(flat).csv(), encoding="utf-8")
+        (folder / "policies.toml").write_text(front_policies(found), encoding="utf-8")
+        (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
+        write_latex(folder / "table.tex", {"frontier": table}, look["width"])
+        save_formats(figure, folder, "frontier")
+        return sorted(path.name for path in folder.iterdir())
+
+
+def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
+    """The points that nothing beat where they were chosen, from cheap to dear, below those of plain voting."""
+    import polars as pl
+
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+
+    front = found.front
+    shown = pl.concat([front.filter(strategy="majority"), front.filter("on_front", pl.col("strategy") != "majority")])
+    shown = shown.sort("on_front", "samples", maintain_order=True)
+    percent, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
+    rows = tuple(
+        (
+            row["strategy"], row["verifier"], setting(row), row["samples"], row["chosen_accuracy"],
+            ShownInterval.of((row["accuracy"], row["low"], row["high"])),
+            ShownInterval.of((row["difference"], row["difference_low"], row["difference_high"])),
+            ShownInterval.of((row["coin_difference"], row["coin_low"], row["coin_high"])),
+        )
+        for row in shown.iter_rows(named=True)
+    )  # fmt: skip
+    return Table(
+        title=f"Accuracy against mean samples, {name}",
+        columns=(
+            TableColumn("strategy"),
+            TableColumn("verifier", drop=2),
+            TableColumn("samples", key="setting", drop=3),
+            TableColumn("mean", Number(2), "samples"),
+            TableColumn("chosen at %", Number(1, 100), "chosen_accuracy", drop=4),
+            TableColumn("accuracy %", percent, "accuracy"),
+            TableColumn("−\u00a0majority", points, "difference", drop=1),
+            TableColumn("−\u00a0coin", points, "coin_difference", drop=5),
+        ),
+        rows=rows,
+        above=(SIMULATED,) if simulated else (),
+        below=(
+            f"Settings chosen on {found.chosen:,} examples (`chosen at %`); all else is of {found.reported:,} others, "
+            f"with {100 * level:g} % intervals of each number by itself.",
+            "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
+            "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
+            "samples for questions drawn at random, which is what the score adds.",
+            *(f"left out: {what}: {why}" for what, why in found.left_out.items()),
+        ),
+    )
+
+
+def setting(row: dict[str, Any]) -> str:
+    """How many samples a question gets, in words."""
+    if row["below"] is None:
+        return str(row["n"] or 2)
+    parts = [f"{n} below {below:.3g}".replace("-", "−") for n, below in zip(row["votes"], row["below"], strict=True)]
+    return "1" if not parts else f"1, and {', '.join(parts)}"
+
+
+def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
+    """One panel a verifier with its strategies, beside those that ask none."""
+    import polars as pl
+
+    from toolkit.show import PlottedCurve
+
+    def lines(of: pl.DataFrame) -> list[PlottedCurve]:
+        made = []
+        for (name,), line in of.partition_by("strategy", as_dict=True, maintain_order=True).items():
+            rows = line.sort("samples")
+            samples, accuracy, low, high = (tuple(rows[column]) for column in ("samples", "accuracy", "low", "high"))
+            made.append(PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all())))
+        return made
+
+    shared = lines(front.filter(pl.col("verifier").is_null()))
+    asked = front.filter(pl.col("verifier").is_not_null())
+    panels = asked.partition_by("verifier", as_dict=True, maintain_order=True)
+    return [(str(name), [*shared, *lines(of)]) for (name,), of in panels.items()] or [("", shared)]

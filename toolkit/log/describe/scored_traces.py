@@ -1,0 +1,146 @@
+"""Traces of one pool and data set with all that may tell right ones from wrong ones: verifiers, votes, probabilities.
+
+All scores are such that higher is better, and NaN where a trace has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from toolkit.log.read.log import Log, collect
+from toolkit.stats.arrays import unit_numbers
+from toolkit.stats.kept import Floats, Ints
+
+Bools = NDArray[np.bool_]
+
+MOST_TRACES = 200_000
+"""Of a pool and data set, the first by example, that are compared."""
+_COLUMNS = (
+    "trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque", "sum_logprob",
+    "token_logprobs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredTraces:
+    """N judged traces with an answer, by example and sample index. `example` (N,): its number; `unit` (N,): that of its
+    cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
+    `tokens` (N, K): log-probabilities, the last token first, 0 before a text begins, NaN where none are logged, by the
+    writing model or the verifier `teller`;
+    `scores`: of verifiers, `fold`: whether they are out of fold; `left_out`: questions beyond those that are compared.
+    """
+
+    dataset: str
+    pool: str
+    example: Ints
+    unit: Ints
+    right: Bools
+    answers: pl.Series
+    votes: Floats
+    whole: Floats
+    tokens: Floats
+    teller: str
+    fold: dict[str, Bools]
+    scores: dict[str, Floats]
+    left_out: int
+
+    def suffix(self, k: int) -> Floats:
+        """Log-probability (N,) of the last k tokens, of a shorter text that of all."""
+        return self.tokens[:, :k].sum(axis=1)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens whose log-probabilities are logged of a trace."""
+        return self.tokens.shape[1]
+
+
+def scored_traces(log: Log, ids: pl.Series, pools: Collection[str] | None = None) -> Iterator[ScoredTraces]:
+    """Those of some examples, pool by pool and data set by data set; by default pools of several traces an example, if
+    there are any, else all.
+    """
+    examples = collect(log.scan("examples", ["example_id", "dataset", "cluster"]), log)
+    examples = examples.filter(pl.col("example_id").is_in(ids.implode()))
+    own = pl.col("example_id").is_in(ids.implode()) & (pl.col("action") == "solve")
+    sizes = log.scan("traces", ["example_id", "pool", "action"]).filter(own)
+    counts = collect(sizes.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), log)
+    several = counts.filter(pl.col("most") > 1)["pool"]
+    wanted = pools if pools is not None else several if len(several) else counts["pool"]
+    for pool in sorted(set(wanted) & set(counts["pool"])):
+        yield from _of_pool(log, pool, examples)
+
+
+def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTraces]:
+    here = pl.col("example_id").is_in(examples["example_id"].implode())
+    here &= (pl.col("pool") == pool) & (pl.col("action") == "solve")
+    here &= pl.col("answer").is_not_null() & pl.col("correct").is_not_null()
+    counted = log.scan("traces", ["example_id", "pool", "action", "answer", "correct"]).filter(here)
+    sizes = collect(counted.group_by("example_id").len(), log).join(examples, on="example_id").sort("example_id")
+    beyond = sizes.filter(pl.col("len").cum_sum().over("dataset") > MOST_TRACES)
+    sizes = sizes.join(beyond, on="example_id", how="anti")
+    within = pl.col("example_id").is_in(sizes["example_id"].implode())
+    frame = collect(log.scan("traces", list(_COLUMNS)).filter(here & within), log).join(examples, on="example_id")
+    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold", "token_logprobs"])
+    told = collect(scores.filter(within & pl.col("score").is_not_null()), log)
+    for (dataset,), part in sorted(frame.partition_by("dataset", as_dict=True).items()):
+        right = part["correct"]
+        if right.any() and not right.all():
+            rows = part.sort("example_id", "sample_index", "trace_id")
+            own = told.join(rows.select("trace_id"), on="trace_id", how="semi")
+            yield _scored(str(dataset), pool, rows, own, int((beyond["dataset"] == dataset).sum()))
+
+
+def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, left_out: int) -> ScoredTraces:
+    clusters = frame.select(unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id")))["unit"]
+    opaque = frame["opaque"].fill_null(False)
+    found, folds, lists, teller = {}, {}, frame["token_logprobs"], ""
+    for (verifier,), rows in sorted(told.partition_by("verifier", as_dict=True).items()):
+        joined = frame.select("trace_id").join(rows, on="trace_id", how="left", maintain_order="left")
+        found[str(verifier)] = joined["score"].fill_null(float("nan")).to_numpy()
+        folds[str(verifier)] = joined["fold"].is_not_null().to_numpy()
+        if _longest(joined["token_logprobs"]) > _longest(lists):
+            lists, teller = joined["token_logprobs"], str(verifier)
+    return ScoredTraces(
+        dataset=dataset,
+        pool=pool,
+        example=unit_numbers(frame["example_id"]),
+        unit=unit_numbers(clusters),
+        right=frame["correct"].to_numpy().astype(bool),
+        answers=frame["answer"],
+        votes=_votes(frame, opaque),
+        whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+        tokens=_tokens(lists),
+        teller=teller,
+        fold=folds,
+        scores=found,
+        left_out=left_out,
+    )
+
+
+def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
+    """Share of an example's answers that are this one; none where an answer is opaque, or an example has one trace."""
+    share = pl.len().over("example_id", "answer") / pl.len().over("example_id")
+    alone = (pl.len().over("example_id") == 1).all()
+    if opaque.any() or frame.select(alone).item():
+        return np.full(frame.height, np.nan)
+    return frame.select(share)["len"].to_numpy().astype(np.float64)
+
+
+def _longest(lists: pl.Series) -> int:
+    return int(lists.list.len().max() or 0)  # type: ignore[arg-type]
+
+
+def _tokens(lists: pl.Series) -> Floats:
+    """(N, K), the last token first."""
+    table = np.zeros((len(lists), _longest(lists)), np.float64)
+    lengths = lists.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+    table[lists.is_null().to_numpy()] = np.nan
+    flat = lists.list.reverse().drop_nulls().explode().drop_nulls().to_numpy()
+    row = np.repeat(np.arange(len(lists)), lengths)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    table[row, place] = flat
+    return table

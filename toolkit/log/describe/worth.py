@@ -1,0 +1,249 @@
+"""What verifiers are worth: how well each tells right traces from wrong ones, beside what costs nothing to know.
+
+Everything is measured on the same traces, those with an answer and a verdict, and compared in pairs. An area below one
+half is what it is: it is not turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from toolkit.log.describe.scored_traces import ScoredTraces
+from toolkit.notes import Note, warning
+from toolkit.stats.arrays import Interval, PairedInterval
+from toolkit.stats.influences import Influenced, mean_of, pooled_area
+from toolkit.stats.kept import Floats
+from toolkit.stats.roc import auc, aucs_by_group
+
+CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
+BEST, HONEST = "best k on these rows", "k chosen on the training rows"
+EACH_K, MOST_K = 16, 64
+"""Suffixes up to the first are all shown, of longer ones about as many as make up the second."""
+PRIOR_WEIGHT = 1.0
+"""Traces of the overall share right that an answer's prior begins with."""
+BELOW_RANDOM = "below_random"
+"""Code of the warning that the best of n by a verifier is below a random pick."""
+
+
+@dataclass(frozen=True)
+class SignalWorth:
+    """One row: areas, best-of-n, and differences to the reference and to a random pick. `remark`: what is to be said of
+    it, such as why it is missing.
+    """
+
+    name: str
+    traces: int
+    auc: Interval
+    within: Interval
+    best: Interval
+    auc_difference: PairedInterval | None = None
+    within_difference: PairedInterval | None = None
+    over_random: PairedInterval | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The signals of one pool and data set. `reference`: what differences are to; `suffixes`: of every k,
+    by the writing model or the verifier `teller`."""
+
+    dataset: str
+    pool: str
+    questions: int
+    traces: int
+    right: float
+    reference: str | None
+    signals: tuple[SignalWorth, ...]
+    suffixes: tuple[SignalWorth, ...]
+    notes: tuple[Note, ...]
+    left_out: int
+    teller: str
+    simulated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Signal:
+    """A score (N,) and what can be said of it. `widened`: by what its standard error is multiplied."""
+
+    name: str
+    score: Floats
+    remark: str = ""
+    widened: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Estimates:
+    auc: Influenced
+    within: Influenced
+    best: Influenced
+    random: Influenced
+
+
+def worth_of(
+    traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
+    simulated: bool = False,
+) -> Worth:  # fmt: skip
+    """What each signal of some traces is worth. `train`: others, on which the prior is fitted and a k is chosen;
+    `untrained`: why there are none; `reference`: a verifier that all others are compared with, by default the whole
+    text's log-probability, else the share of votes.
+    """
+    signals = list(_signals(traces, train, untrained))
+    known = {one.name: one for one in signals if not np.isnan(one.score).all()}
+    chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
+    measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
+    verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
+    rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
+    shown = _shown_k(traces, train)
+    suffixes = [_measured(traces, _Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
+    return Worth(
+        dataset=traces.dataset,
+        pool=traces.pool,
+        questions=int(traces.example.max()) + 1,
+        traces=len(traces.right),
+        right=float(traces.right.mean()),
+        reference=chosen,
+        signals=tuple(rows),
+        suffixes=tuple(suffixes),
+        notes=tuple(_notes(rows)),
+        left_out=traces.left_out,
+        teller=traces.teller,
+        simulated=simulated,
+    )
+
+
+def _signals(traces: ScoredTraces, train: ScoredTraces | None, untrained: str) -> Iterator[_Signal]:
+    nothing = np.full(len(traces.right), np.nan)
+    yield _Signal(
+        VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
+    )
+    if train is None:
+        yield _Signal(PRIOR, nothing, untrained)
+    else:
+        yield _Signal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
+    if traces.longest and not np.isnan(traces.tokens).all():
+        best = _best_k(traces)
+        yield _Signal(SUFFIX.format(best), traces.suffix(best), BEST)
+        if train is None or not train.longest:
+            yield _Signal(SUFFIX.format("k"), nothing, f"k: {untrained}")
+        else:
+            honest = _best_k(train, traces.longest)
+            yield _Signal(SUFFIX.format(honest), traces.suffix(honest), HONEST)
+    else:
+        yield _Signal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
+    yield _Signal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
+    for name, score in traces.scores.items():
+        inside = float(traces.fold[name][~np.isnan(score)].mean())
+        remark = f"{inside:.0%} of its scores are out of fold" if inside else ""
+        yield _Signal(name, score, remark, float(np.sqrt(1 + inside)))
+
+
+def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
+    """Share right of equal answers among other traces, drawn towards that of all."""
+    base = float(train.right.mean())
+    told = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
+    shares = told.group_by("answer").agg(
+        prior=(pl.col("right").sum() + PRIOR_WEIGHT * base) / (pl.len() + PRIOR_WEIGHT)
+    )
+    joined = (
+        traces.answers.cast(pl.String).to_frame("answer").join(shares, on="answer", how="left", maintain_order="left")
+    )
+    return joined["prior"].fill_null(base).to_numpy()
+
+
+def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
+    """The length of the suffix with the largest pooled area, the shortest of equal ones."""
+    lengths = range(1, min(traces.longest, most or traces.longest) + 1)
+    return max(lengths, key=lambda k: auc(traces.suffix(k), traces.right))
+
+
+def _shown_k(traces: ScoredTraces, train: ScoredTraces | None) -> Mapping[int, str]:
+    """Lengths of suffixes with their remarks."""
+    if not traces.longest or np.isnan(traces.tokens).all():
+        return {}
+    best, honest = _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else 0
+    step = max(1, (traces.longest - EACH_K) // (MOST_K - EACH_K))
+    some = {*range(1, min(EACH_K, traces.longest) + 1), *range(EACH_K, traces.longest + 1, step)} - {0}
+    lengths = {k for k in some if k <= traces.longest} | {traces.longest, best} | {honest} - {0}
+    told = dict.fromkeys(sorted(lengths), "")
+    for k, remark in ((best, BEST), (honest, HONEST)):
+        if k:
+            told[k] = f"{told[k]}; {remark}" if told[k] else remark
+    return told
+
+
+def _measured(traces: ScoredTraces, signal: _Signal, reference: _Signal | None) -> SignalWorth:
+    known = ~np.isnan(signal.score)
+    made = _estimates(traces, signal.score, known)
+    differences: list[PairedInterval | None] = [None, None]
+    if reference is not None and reference.name != signal.name and known.any():
+        both, widened = known & ~np.isnan(reference.score), max(signal.widened, reference.widened)
+        own = made if both.sum() == known.sum() else _estimates(traces, signal.score, both)
+        other = _estimates(traces, reference.score, both)
+        differences = [own.auc.minus(other.auc, widened=widened), own.within.minus(other.within, widened=widened)]
+    return SignalWorth(
+        name=signal.name,
+        traces=int(known.sum()),
+        auc=made.auc.interval(widened=signal.widened),
+        within=made.within.interval(widened=signal.widened),
+        best=made.best.interval(),
+        auc_difference=differences[0],
+        within_difference=differences[1],
+        over_random=None if np.isnan(made.best.estimate) else made.best.minus(made.random, widened=signal.widened),
+        remark=signal.remark,
+    )
+
+
+def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) -> _Estimates:
+    size = int(traces.unit.max()) + 1
+    examples, first = np.unique(traces.example, return_index=True)
+    of_example = traces.unit[first]
+    area = pooled_area(score[known], traces.right[known], traces.unit[known], size)
+    inside = np.where(known, score, np.nan)
+    within = mean_of(aucs_by_group(inside, traces.right, traces.example), of_example, size)
+    best, random = _picks(traces, inside, len(examples))
+    return _Estimates(area, within, mean_of(best, of_example, size), mean_of(random, of_example, size))
+
+
+def _picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
+    """For each example whether the trace with the highest score is right, the first of equal ones, and the share of its
+    scored traces that are; NaN where none, or one, is scored.
+    """
+    known = np.flatnonzero(~np.isnan(score))
+    example, right = traces.example[known], traces.right[known].astype(np.float64)
+    count = np.bincount(example, minlength=examples)
+    order = known[np.lexsort((known, -score[known], example))]
+    head, start = np.unique(traces.example[order], return_index=True)
+    best = np.full(examples, np.nan)
+    best[head] = traces.right[order[start]]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.bincount(example, right, minlength=examples) / count
+    if (count <= 1).all():
+        return np.full(examples, np.nan), np.full(examples, np.nan)
+    return best, np.where(count > 0, share, np.nan)
+
+
+def _chance(traces: ScoredTraces) -> SignalWorth:
+    made = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
+    half, size = Interval(0.5, None, None, 0, None), len(traces.right)
+    return SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
+
+
+def _notes(rows: list[SignalWorth]) -> Iterator[Note]:
+    below = {}
+    for row in rows:
+        over = row.over_random
+        if over is not None and over.difference is not None and over.difference < 0:
+            limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
+            below[f"`{row.name}` ({_points(over.difference)}{limits} points)"] = row.name
+    if below:
+        said = f"the best of a question's traces is right less often than a random pick by {', '.join(below)}"
+        yield warning(BELOW_RANDOM, said)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.1f}".replace("-", "−")

@@ -1,0 +1,120 @@
+"""What verifiers are worth, as tables; and the rows of a log that they are measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from toolkit.log.describe.scored_traces import MOST_TRACES, ScoredTraces, scored_traces
+from toolkit.log.describe.worth import SignalWorth, Worth, worth_of
+from toolkit.log.read.log import Log, collect
+
+if TYPE_CHECKING:
+    from toolkit.show import ShownInterval, Table
+    from toolkit.stats.arrays import Interval, PairedInterval
+
+TRAIN, TEST = "train", "test"
+TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
+
+
+def worth_of_log(
+    log: Log, train: pl.Series | None = None, reference: str | None = None, pools: Collection[str] | None = None
+) -> Iterator[tuple[str, Worth]]:
+    """What each signal is worth, by data set and pool, and in words which examples that is of.
+
+    `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
+    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, a
+    verifier, only what it has scores of.
+    """
+    if not log.has("examples") or not log.has("traces"):
+        return
+    frame = collect(log.scan("examples", ["example_id", "split"]), log)
+    learnt = frame.filter(pl.col("split") == TRAIN)["example_id"] if train is None else train
+    others = frame.filter(~pl.col("example_id").is_in(learnt.implode()))
+    test = others.filter(pl.col("split") == TEST)
+    reported, which = (test["example_id"], TEST_ROWS) if test.height else (others["example_id"], OTHER_ROWS)
+    why = "no examples were fitted on" if train is not None else f"no example has the split `{TRAIN}`"
+    if reported.is_empty():
+        reported, learnt, why = frame["example_id"], learnt.clear(), "all examples were fitted on"
+        which = ALL_ROWS
+    fitted = {(one.dataset, one.pool): one for one in scored_traces(log, learnt, pools)} if len(learnt) else {}
+    for traces in scored_traces(log, reported, pools):
+        own = fitted.get((traces.dataset, traces.pool))
+        told = why if not len(learnt) else "no training rows in this pool"
+        if _anything(traces) and reference in (None, *traces.scores):
+            yield which, worth_of(traces, own, reference, told, simulated=log.simulated)
+
+
+def _anything(traces: ScoredTraces) -> bool:
+    return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
+
+
+def worth_tables(worth: Worth, which: str) -> list[Table]:
+    """The signals, and where log-probabilities of tokens are logged the suffixes."""
+    from toolkit.notes import Severity
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
+
+    where = f"`{worth.dataset}`, pool `{worth.pool}`"
+    area = NumberWithInterval(3)
+    change, points = NumberWithInterval(3, signed=True), NumberWithInterval(1, 100, signed=True)
+    share = NumberWithInterval(1, 100)
+    to = worth.reference
+    columns = (
+        TableColumn("signal", key="signal"),
+        TableColumn("traces", Number(0), "traces", drop=5),
+        TableColumn("AUC", area, "auc", core=True),
+        TableColumn("AUC within", area, "auc_within", core=True),
+        TableColumn("Δ AUC", change, "auc_difference", drop=2),
+        TableColumn("Δ within", change, "within_difference", drop=2),
+        TableColumn("best of n %", share, "best", drop=3),
+        TableColumn("Δ random", points, "over_random", drop=1),
+        TableColumn("remark", key="remark", beneath=True),
+    )
+    below = [
+        f"{worth.questions:,} questions, {worth.traces:,} judged traces with an answer, {worth.right:.1%} of them "
+        f"right, of {which}; intervals of 95 %, by question or cluster",
+        *(
+            [f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"]
+            * bool(worth.left_out)
+        ),
+        *([f"Δ AUC, Δ within: less those of `{to}`, on the traces that both score"] if to else []),
+        "AUC within: mean over questions with right and wrong traces; Δ random: less a random pick of what is scored",
+    ]
+    made = Table(
+        f"What tells right traces from wrong ones: {where}",
+        columns,
+        tuple(_cells(row) for row in worth.signals),
+        above=(
+            *([SIMULATED] if worth.simulated else []),
+            *(str(note) for note in worth.notes if note.severity is Severity.WARNING),
+        ),
+        below=tuple(below),
+    )
+    if not worth.suffixes:
+        return [made]
+    shown = (0, 2, 3, 6, 8)
+    rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
+    lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
+    by = f"log-probabilities of tokens by the verifier `{worth.teller}`" if worth.teller else ""
+    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=(by,) if by else ())]
+
+
+def _cells(row: SignalWorth) -> tuple[object, ...]:
+    return (
+        row.name, row.traces, _limits(row.auc), _limits(row.within), _difference(row.auc_difference),
+        _difference(row.within_difference), _limits(row.best), _difference(row.over_random), row.remark,
+    )  # fmt: skip
+
+
+def _limits(found: Interval) -> ShownInterval | None:
+    from toolkit.show import ShownInterval
+
+    return ShownInterval.of((found.estimate, found.low, found.high))
+
+
+def _difference(found: PairedInterval | None) -> ShownInterval | None:
+    from toolkit.show import ShownInterval
+
+    return None if found is None else ShownInterval.of((found.difference, found.low, found.high))
