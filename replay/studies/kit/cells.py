@@ -13,7 +13,7 @@ from replay.runs.result import Result
 from toolkit.log import Log, collect
 from toolkit.notes import Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Summary
+from toolkit.stats import Interval, Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
@@ -55,6 +55,13 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     """
     notes = result.notes if result is not None else ()
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
+
+
+def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
+    """An interval of the toolkit's statistics as a cell, times `scale`."""
+    if found is None or found.estimate is None:
+        return None
+    return ShownInterval(found.estimate, found.low, found.high).times(scale)
 
 
 def estimate(found: Any) -> float | None:

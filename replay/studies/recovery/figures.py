@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,7 +13,7 @@ from replay.studies.kit.frontiers import frontier_points
 from replay.studies.recovery.gates import RULE
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import PlottedBand, PlottedReliability, bands_figure, frontier, outcomes_figure, reliability_figure
+from toolkit.show import PlottedBand, ReliabilityPanel, bands_figure, frontier, outcomes_figure, reliability_figure
 from toolkit.show.page import WIDTH
 from toolkit.stats.calibration import wide_bins
 
@@ -88,7 +89,7 @@ def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero
     )  # fmt: skip
 
 
-def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
+def _calibration(study: DatasetStudy) -> list[ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     found = []
     for gate in (one for one in study.gates if one.part != RULE):
@@ -97,16 +98,17 @@ def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
         report = study.reports[gate.policy]
         bins = wide_bins(report.scores, report.repairs, report.unit, study.settings)
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        found += [PlottedReliability(gate.action, gate.shown, points, gate.file.threshold)] if points else []
+        found += [ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
     return found
 
 
+JOINED = "bins of few examples are taken together"
 FIGURES: Mapping[str, StudyFigure] = {
     "cost_accuracy": StudyFigure("Cost and accuracy", _costs, frontier),
     "fixes_and_flips": StudyFigure("Fixes and flips", _outcomes, outcomes_figure),
     "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure),
     "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, bands_figure),
-    "calibration": StudyFigure("Calibration", _calibration, reliability_figure),
+    "calibration": StudyFigure("Calibration", _calibration, partial(reliability_figure, y="repaired", note=JOINED)),
 }
 
 
