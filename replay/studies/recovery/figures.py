@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+FEWEST = 20
+"""Examples acted on from which on flips among them are drawn, as many as a bin of the calibration needs."""
+
+
 @dataclass(frozen=True)
 class StudyFigure:
     """A figure: what it shows of a data set, nothing where that is not known, and how that is drawn."""
@@ -60,19 +64,29 @@ def _sweep(study: DatasetStudy) -> list[PlottedBand]:
 
 
 def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
-    """Flips among the top share of examples that the primary gate would verify (the paper's equation 19)."""
-    panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0, from_zero=True)
+    """Flips among the top share of examples that the primary gate would verify (the paper's equation 19).
+
+    Of few examples the share says nothing, and its band would set the scale.
+    """
+    label = f"flips among those acted on, % ({FEWEST} or more)"
+    panel = _panel(study, "flips_among", label, 100.0, from_zero=True, fewest=FEWEST)
     return [panel] if panel is not None and any(panel.estimate) else []
 
 
-def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero: bool = False) -> PlottedBand | None:
-    """A metric over the share of examples that the primary gate acts on, with its threshold; None where unknown."""
+def _panel(
+    study: DatasetStudy, metric: str, label: str, scale: float, from_zero: bool = False, fewest: int = 0
+) -> PlottedBand | None:
+    """A metric over the share of examples that the primary gate acts on, with its threshold; None where unknown.
+
+    The line begins where it acts on `fewest` examples.
+    """
     if study.band is None:
         return None
     rate = study.band.filter(pl.col("metric") == "intervention_rate")
     place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
     own = study.band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
     rows = sorted(own.iter_rows(named=True), key=lambda row: place[row["threshold"]])
+    rows = [row for row in rows if place[row["threshold"]] * study.result.statistics.n >= fewest]
     if not rows:
         return None
 
