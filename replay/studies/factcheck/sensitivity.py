@@ -42,7 +42,7 @@ def sensitivity(
 
     By default the study's own are among them.
     """
-    margins = margins or sorted({*MARGINS, setting.margin.threshold})
+    margins = margins or sorted({*MARGINS, setting.margin.margin})
     minima = minima or sorted({*MINIMA, setting.margin.min_valid})
     caps = [cap for cap in (caps or sorted({*CAPS, setting.cap})) if cap <= size] or [size]
 
