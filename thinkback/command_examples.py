@@ -55,6 +55,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "thinkback replay mylog --where \"split = 'test'\" --by dataset --out result",
     ),
     "report": ("thinkback report mylog --out report",),
+    "dashboard": ("thinkback dashboard result --out page.html", "thinkback dashboard monday tuesday --out both.html"),
     "figure": (
         "thinkback figure result forest --out forest.pdf --width 3.3in --baseline majority@16",
         "thinkback figure report/result headroom --out headroom",

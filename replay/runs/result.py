@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,12 +15,14 @@ import polars as pl
 from replay.runs.compared import ComparedPolicies
 from replay.runs.comparing import compare
 from replay.runs.curves import curves
+from replay.runs.dashboard import EXAMPLES, write_dashboard
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.figure_data import FigureData, FigureRequest
 from replay.runs.figures import figure_kind
-from replay.runs.findings import OUTCOMES, Findings, RunSource, Scratch
+from replay.runs.findings import OUTCOMES, Findings, RunSource
 from replay.runs.headroom import GAPS, Headroom, gap_frame, headroom
 from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
+from replay.runs.pickled import pack, unpack
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
 from replay.runs.saved import read_found, seal_found, write_found
@@ -353,6 +353,26 @@ class Result(Findings):
         asked = collect(log.scan("examples", ["example_id", "question"]), log)
         return plain.join(asked, on="example_id", how="left", maintain_order="left")
 
+    @checks_arguments(out="a file that ends in .html", others="results", examples="a number of examples")
+    def dashboard(
+        self,
+        out: str | Path,
+        *,
+        others: Sequence[Result] = (),
+        texts: bool = True,
+        examples: int = EXAMPLES,
+        force: bool = False,
+    ) -> list[Path]:
+        """Write a page for a browser, with those of `others` beside it: docs/dashboard.md says what it shows.
+
+        It is drawn from what is saved: of a result that was not loaded, from what `.save()` writes without options.
+        `texts`: whether those that were saved are written into a folder beside the page; `examples`: at most so many
+        are shown; `force` replaces what is there. The paths are given back. Raises ThinkbackError where something is in
+        the way, or the extra `dashboard` is not installed.
+        """
+        saved = [one if one.folder is not None else _unpacked(pack(one, one.write)) for one in (self, *others)]
+        return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
+
     def __copy__(self) -> Result:
         return self  # it never changes
 
@@ -360,7 +380,7 @@ class Result(Findings):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (_packed(self),)
+        return _unpacked, (pack(self, self.write),)
 
 
 @checks_arguments(address="the folder of a saved result")
@@ -372,25 +392,7 @@ def load(address: str | Path) -> Result:
     return Result(**read_found(address))
 
 
-def _packed(result: Result) -> bytes:
-    """A result as bytes, for pickles: the files of a saved one."""
-    held, scratch = io.BytesIO(), Scratch()
-    folder = result.folder
-    if folder is None:
-        result.write(scratch.path)
-        folder = read_found(scratch.path)["folder"]
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
-        for name in (*folder.hashes, "result.json"):
-            archive.write(folder.path / name, name)
-    return held.getvalue()
-
-
 def _unpacked(data: bytes) -> Result:
     """The result in bytes."""
-    scratch = Scratch()
-    try:
-        zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
-    except OSError as error:
-        why = f"cannot write the result to a temporary folder ({first_line(error)})"
-        raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None
+    scratch = unpack(data)
     return replace(load(scratch.path), scratch=scratch)

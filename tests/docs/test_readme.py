@@ -31,7 +31,9 @@ def test_the_table_is_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.M
     assert with_table(README, table) == README, "the README's table is not what `make demo` prints: run `make readme`"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-slow", "fuzz", "docs", "readme", "pictures", "clean"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "test-slow", "fuzz", "docs", "readme", "pictures", "screenshots", "clean"]
+)
 def test_make_knows_its_targets(target: str) -> None:
     plan = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr

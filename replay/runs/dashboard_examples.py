@@ -1,0 +1,264 @@
+"""The examples of a dashboard: what each policy answered, and the traces in order where the result holds them.
+
+Of many examples some are drawn by stratum: the group of `by`, and whether all, some or none of the policies are right.
+Texts are apart, so that a page can load those of one example at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.runs.dashboard_data import Json, number_of, numbers
+from replay.runs.findings import OUTCOMES, Findings
+from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES
+from replay.runs.saved_folder import SavedFolder
+from toolkit.log import collect
+from toolkit.printable import printable
+
+CELLS = 120_000
+"""Outcomes, and traces, that a page has room for."""
+TEXTS = 150_000
+"""Bytes of texts in a file, where an example alone has no more."""
+FEWEST = 20
+"""Examples that are shown in any case, however many policies there are."""
+EXCERPT = 120
+"""Characters of a question, and of an answer, that lists show."""
+COSTS = ("total_tokens", "completion_tokens", "operations")
+ENDINGS = ("rule", "cap", "exhausted", "empty")
+
+
+@dataclass(frozen=True, eq=False)
+class ShownExamples:
+    """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts."""
+
+    data: Json
+    ids: pl.Series
+    folder: SavedFolder
+    files: tuple[int, ...]
+
+    def texts(self) -> Iterator[tuple[int, dict[int, Json]]]:
+        """File after file its number and, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
+        if not self.files:
+            return
+        scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
+        asked = pl.read_parquet(self.folder.file("examples.parquet"))
+        questions = dict(asked.select("example_id", "question").iter_rows()) if "question" in asked.columns else {}
+        place = {example: number for number, example in enumerate(self.ids)}
+        for file in range(self.files[-1] + 1):  # memory holds the texts of one
+            some = self.ids.filter(pl.Series(self.files) == file)
+            made: dict[int, Json] = {place[one]: {"question": questions.get(one), "traces": {}} for one in some}
+            rows = collect(scan.filter(pl.col("example_id").is_in(some.implode())).drop_nulls("text"))
+            for example, name, sample, text in rows.iter_rows():
+                made[place[example]]["traces"].setdefault(printable(name), {})[sample] = text
+            yield file, made
+
+
+def examples_of(found: Findings, folder: SavedFolder, most: int, with_texts: bool) -> ShownExamples:
+    """The examples of a result, at most so many, and fewer where there are many policies or traces."""
+    names = _ranked_names(found)
+    traces = folder.has(f"{TRACES}.parquet")
+    width = len(names)
+    if traces and len(found.examples):
+        paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
+        width = max(width, -(-paid // len(found.examples)))
+    frame, told = _drawn(found, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+    asked = _with_questions(frame, folder)
+    words = _Words()
+    data: Json = {
+        "total": len(found.examples),
+        "strata": told,
+        "ids": [*map(printable, frame["example_id"])],
+        "gold": [words.number(gold) for gold in frame["gold"]],
+        "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
+        "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
+               for name in found.by},
+        "outcomes": _outcomes(found, folder, frame, names, words),
+        "paths": _paths(folder, frame, names, words) if traces else None,
+    }  # fmt: skip
+    data["words"] = words.said
+    written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
+    files = _files(folder, frame["example_id"]) if written and with_texts else ()
+    data["texts"] = [*files] if files else None
+    return ShownExamples(data, frame["example_id"], folder, files)
+
+
+def _files(folder: SavedFolder, ids: pl.Series) -> tuple[int, ...]:
+    """The file of each example's texts: some examples after one another, as far as a file has room."""
+    scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
+    sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
+    if not any(sizes.values()):
+        return ()
+    made, held = [0] * len(ids), 0
+    for number, example in enumerate(ids):
+        size = sizes.get(example, 0)
+        full = number > 0 and held + size > TEXTS
+        made[number] = made[number - 1] + full if number else 0
+        held = size if full else held + size
+    return tuple(made)
+
+
+class _Words:
+    """Distinct answers, by number."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str | None) -> int:
+        """−1 for none."""
+        if word is None:
+            return -1
+        if word not in self._numbers:
+            self._numbers[word] = len(self.said)
+            self.said.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
+        return self._numbers[word]
+
+
+def _ranked_names(found: Findings) -> list[str]:
+    from replay.runs.shown import ranked_input
+    from toolkit.show import rank
+
+    return [row.policy.name for row in rank(ranked_input(found))] if found.policies else []
+
+
+def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
+    """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
+    frame = found.examples.with_row_index("place")
+    if len(frame) <= most:
+        return frame, []
+    scan = pl.scan_parquet(folder.file(OUTCOMES))
+    real = [policy.name for policy in found.policies if not policy.diagnostic]
+    right = collect(
+        scan.filter(pl.col("policy").is_in(real)).group_by("example_id").agg(low=pl.col("correct").min(),
+                                                                             high=pl.col("correct").max())
+    )  # fmt: skip
+    kind = (
+        pl.when(pl.col("high").is_null()).then(pl.lit("unjudged")).when(pl.col("low") == 1).then(pl.lit("all right"))
+        .when(pl.col("high") == 0).then(pl.lit("all wrong")).otherwise(pl.lit("some right"))
+    )  # fmt: skip
+    frame = frame.join(right, on="example_id", how="left", maintain_order="left")
+    frame = frame.with_columns(stratum=pl.concat_str([*(pl.col(one).cast(pl.String).fill_null("–") for one in found.by),
+                                                      kind], separator=", "))  # fmt: skip
+    sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
+    shares = _shares([*sizes.values()], most)
+    seeds = np.random.default_rng(found.summariser.settings.seed)
+    kept: list[int] = []
+    for (stratum, size), share in zip(sizes.items(), shares, strict=True):
+        places = frame.filter(stratum=stratum)["place"].to_numpy()
+        kept += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
+    told = [(printable(name), size, share) for (name, size), share in zip(sizes.items(), shares, strict=True)]
+    return frame.filter(pl.col("place").is_in(kept)), told
+
+
+def _shares(sizes: Sequence[int], most: int) -> list[int]:
+    """How many of each stratum: in proportion to its size, and one at least while there is room."""
+    whole = sum(sizes)
+    shares = [min(size, max(1, most * size // whole)) for size in sizes]
+    left = most - sum(shares)
+    for place in sorted(range(len(sizes)), key=lambda i: -(most * sizes[i] % whole)):
+        if left > 0 and shares[place] < sizes[place]:
+            shares[place], left = shares[place] + 1, left - 1
+    for _ in range(sum(shares) - most):
+        shares[int(np.argmax(shares))] -= 1
+    return shares
+
+
+def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | None:
+    file = folder.file("examples.parquet")
+    if "question" not in pl.read_parquet_schema(file):
+        return None
+    asked = pl.read_parquet(file, columns=["example_id", "question"])
+    return frame.select("example_id").join(asked, on="example_id", how="left", maintain_order="left")["question"]
+
+
+def _outcomes(
+    found: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
+) -> Json:  # fmt: skip
+    """Policy after policy, example after example: answer, correctness, ending, traces, and what it cost."""
+    file = folder.file(OUTCOMES)
+    schema = pl.read_parquet_schema(file)
+    scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
+    cost = next((name for name in COSTS if name in schema), "operations")
+    held = [name for name in ("answer", "correct", "ending", "traces", cost) if name in schema]
+    order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
+    place = {name: number for number, name in enumerate(names)}
+    rows = collect(scan.select("policy", "example_id", *held)).join(order, on="example_id", how="inner")
+    rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
+    gone = pl.Series([None] * len(rows))
+    ending = {name: number for number, name in enumerate(ENDINGS)}
+    return {
+        "answer": [words.number(word) for word in rows["answer"]],
+        "correct": numbers(rows["correct"]),
+        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=gone)],
+        "traces": numbers(rows.get_column("traces", default=gone).cast(pl.Float64)),
+        "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
+        "costs": cost.replace("_", " "),
+    }
+
+
+def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
+    """What was paid trace by trace, in which orders, and where each policy stopped: columns of numbers."""
+    order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
+
+    def mine(name: str) -> pl.DataFrame:
+        scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
+        scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
+        kept = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
+        return kept.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
+
+    traces, scores, orders, stops = map(mine, (TRACES, SCORES, ORDERS, STOPS))
+    slices = sorted({*traces["slice"], *orders["slice"], *stops["chosen_slice"].drop_nulls()})
+    verifiers = sorted({*scores["verifier"], *stops["verifier"].drop_nulls()})
+    known = {
+        "slice": {name: place for place, name in enumerate(slices)},
+        "verifier": {name: place for place, name in enumerate(verifiers)},
+        "policy": {name: place for place, name in enumerate(names)},
+    }
+
+    def codes(values: pl.Series, of: str) -> list[int]:
+        return [-1 if value is None else known[of].get(value, -1) for value in values]
+
+    tokens = pl.sum_horizontal(pl.col("prompt_tokens", "completion_tokens"), ignore_nulls=False)
+    there = {"prompt_tokens", "completion_tokens"} <= {*traces.columns}
+    cost = traces.select(tokens).to_series() if there else pl.Series([None] * len(traces), dtype=pl.Float64)
+    rules = sorted({*orders["rule"]})
+    return {
+        "slices": [*map(printable, slices)],
+        "verifiers": [*map(printable, verifiers)],
+        "rules": [*map(printable, rules)],
+        "traces": {
+            "row": traces["row"].to_list(),
+            "slice": codes(traces["slice"], "slice"),
+            "sample": traces["sample"].to_list(),
+            "answer": [words.number(word) for word in traces["answer"]],
+            "correct": numbers(traces["correct"].cast(pl.Float64)),
+            "tokens": numbers(cost.cast(pl.Float64)),
+        },
+        "scores": {
+            "row": scores["row"].to_list(),
+            "slice": codes(scores["slice"], "slice"),
+            "sample": scores["sample"].to_list(),
+            "verifier": codes(scores["verifier"], "verifier"),
+            "score": [None if one is None else number_of(float(f"{one:.4g}")) for one in scores["score"]],
+            "tokens": numbers(scores["verification_tokens"].cast(pl.Float64)),
+        },
+        "orders": {
+            "row": orders["row"].to_list(),
+            "order": orders["order"].to_list(),
+            "slice": codes(orders["slice"], "slice"),
+            "rule": [rules.index(rule) for rule in orders["rule"]],
+            "samples": orders["samples"].to_list(),
+        },
+        "stops": {
+            "row": stops["row"].to_list(),
+            "policy": codes(stops["policy"], "policy"),
+            **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
+            "verifier": codes(stops["verifier"], "verifier"),
+            "slice": codes(stops["chosen_slice"], "slice"),
+            "sample": [-1 if one is None else one for one in stops["chosen_sample"]],
+        },
+    }

@@ -1,0 +1,328 @@
+"""The page in a real browser: what it shows is what the result says, and it asks for nothing but its own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import polars as pl
+import pytest
+
+import replay
+from replay import Result
+from tests.dashboard.conftest import Open, Opened
+from toolkit.columns import metric_column
+from toolkit.show.table_content import NumberWithInterval, ShownInterval
+
+
+def estimates(saved: Path) -> dict[tuple[str, str], tuple[float, float | None, float | None]]:
+    rows = pl.read_parquet(saved / "summary.parquet").drop_nulls("estimate")
+    return {(policy, metric): (value, low, high) for policy, metric, value, low, high, *_ in rows.iter_rows()}
+
+
+def test_the_table_is_the_ranked_table(browse: Open, page_file: Path, result: Result) -> None:
+    page = browse(page_file)
+    table = result.table()
+    assert [row[2] for row in page.rows()] == [row[1] for row in table.texts()]
+    assert [row[3] for row in page.rows()] == [row[2] for row in table.texts()]
+    assert page.policies() == [row[1] for row in table.rows]
+    assert "has the best accuracy" in page.text("#takeaway")
+    assert "48 examples" in page.text("#basis")
+    assert "Simulated log" in page.text("#warnings")
+
+
+def test_it_sorts_filters_and_hides_columns(browse: Open, page_file: Path, saved: Path) -> None:
+    page = browse(page_file)
+    told = estimates(saved)
+    for heading, metric in (("accuracy %", "accuracy"), ("tokens", "total_tokens")):
+        for down in (True, False):
+            page.page.get_by_role("button", name=heading).first.click()
+            values = [told[name, metric][0] for name in page.policies()]
+            assert values == sorted(values, reverse=down)
+            assert page.js("document.querySelectorAll('[aria-sort=descending], [aria-sort=ascending]').length") == 1
+    page.page.fill("#find", "MARGIN")
+    assert {name.partition("[")[0] for name in page.policies()} == {"margin"}
+    assert page.text("#table-count").startswith("6 policies of ")
+    page.page.fill("#find", "")
+    page.page.select_option("#only", label="without those that see gold")
+    assert "any of 8" not in page.policies()
+    before = page.js("document.querySelectorAll('#table-head th').length")
+    page.page.get_by_text("columns", exact=True).click()
+    page.page.get_by_role("checkbox", name="calls").uncheck()
+    assert page.js("document.querySelectorAll('#table-head th').length") == before - 1
+    assert all(
+        "calls" not in head
+        for head in page.js("[...document.querySelectorAll('#table-head th')].map(x => x.innerText)")
+    )
+
+
+def shown(result: Result, saved: Path, policy: str, metric: str) -> str:
+    column = metric_column(metric, result.columns)
+    return NumberWithInterval.of(column).show(ShownInterval(*estimates(saved)[policy, metric]))
+
+
+@pytest.mark.parametrize("sweep", ["majority", "margin"])
+def test_sliders_move_numbers_and_marks_together(
+    browse: Open, page_file: Path, saved: Path, result: Result, sweep: str
+) -> None:
+    page = browse(page_file)
+    card = page.page.locator(f"[data-sweep={sweep}]")
+    seen = set()
+    sliders = card.locator("input[type=range]")
+    for number in range(sliders.count()):
+        slider = sliders.nth(number)
+        slider.focus()
+        slider.press("End")
+        slider.press("Home")
+        for _ in range(1 + int(slider.get_attribute("max") or 0)):
+            page.settled()
+            policy = card.locator("p[role=status]").get_attribute("data-policy") or ""
+            seen.add(policy)
+            for metric in ("accuracy", "total_tokens", "calls"):
+                assert shown(result, saved, policy, metric) in card.locator(f"[data-metric={metric}]").inner_text()
+            [mark] = page.js("drawn.get('plane').view.data('points').filter((one) => one.kind === 'slider')")
+            value, price = (estimates(saved)[policy, metric][0] for metric in ("accuracy", "total_tokens"))
+            assert mark["value"] == pytest.approx(100 * value, rel=1e-6)
+            assert mark["cost"] == pytest.approx(price, rel=1e-6)
+            swept = dict(next(one.swept for one in result.policies if one.name == policy))
+            assert slider.get_attribute("aria-valuetext") in {f"{one:g}" for one in swept.values()}
+            slider.press("ArrowRight")
+    known = {one.name for one in result.policies if one.sweep == sweep}
+    assert seen <= known
+    assert len(seen) >= len(known) - 2
+
+
+def test_a_gate_moves_through_every_threshold(browse: Open, page_file: Path, saved: Path) -> None:
+    page = browse(page_file)
+    thresholds = pl.read_parquet(saved / "thresholds.parquet").sort("threshold")
+    card = page.page.locator("[data-sweep=gated]")
+    slider = card.locator("input[type=range]")
+    assert int(slider.get_attribute("max") or 0) == len(thresholds) - 1
+    for place in (0, len(thresholds) // 2, len(thresholds) - 1):
+        slider.fill(str(place))
+        page.settled()
+        assert f"{100 * thresholds['accuracy'][place]:.1f}" in card.locator("[data-metric=accuracy]").inner_text()
+        [here] = page.js(
+            "drawn.get('sweep-' + current().sweeps.findIndex((one) => one.name === 'gated')).view.data('here')"
+        )
+        assert here["value"] == pytest.approx(100 * thresholds["accuracy"][place], rel=1e-6)
+
+
+def test_the_plane_takes_another_cost_and_picks(browse: Open, page_file: Path, saved: Path) -> None:
+    page = browse(page_file)
+    page.page.select_option("#cost", label="seconds")
+    page.settled()
+    told = estimates(saved)
+    points = page.js("drawn.get('plane').view.data('points')")
+    seconds = [value[0] for (_, metric), value in told.items() if metric == "latency_s"]
+    assert sorted(one["cost"] for one in points) == pytest.approx(sorted(seconds), rel=1e-6)
+    front = {one["name"] for one in points if one["fill"] == 1}
+    best = max(points, key=lambda one: (one["value"], -one["cost"]) if one["kind"] != "sees gold" else (-1, 0))
+    assert best["name"] in front
+    mark = page.page.locator("#plane svg .mark-symbol.role-mark path").nth(2)
+    mark.click(force=True)
+    assert len(page.js("state.picked")) == 1
+    assert "cost=latency_s" in page.js("location.hash")
+    page.page.mouse.move(0, 0)
+    mark.hover(force=True)
+    assert "accuracy %" in page.text("#tip")
+
+
+def test_differences_to_a_baseline_of_choice(browse: Open, page_file: Path, result: Result) -> None:
+    page = browse(page_file)
+    pairs = result.compare().pairs
+    wanted = page.js("policy(current().pairs.baselines.find((one) => policy(one).sweep === 'majority')).name")
+    page.page.select_option("#baseline", label=wanted)
+    page.settled()
+    rows = {one["name"]: one for one in page.js("drawn.get('forest').view.data('rows')")}
+    assert f"baseline={quote(wanted, safe='')}" in page.js("location.hash")
+    for first, second, _, difference, low, high, _, differs, fixes, flips, *_ in pairs.iter_rows():
+        if wanted not in (first, second):
+            continue
+        sign = 1 if second == wanted else -1
+        name = page.js(f"current().policies.find((one) => one.name === {first if sign > 0 else second!r}).called")
+        if name not in rows:
+            continue
+        assert rows[name]["difference"] == pytest.approx(100 * sign * difference, abs=1e-4)
+        assert sorted([rows[name]["low"], rows[name]["high"]]) == pytest.approx(
+            sorted([100 * sign * low, 100 * sign * high]), abs=1e-4
+        )
+        assert (rows[name]["told"] == "told apart") == differs
+        assert [rows[name]["fixes"], rows[name]["flips"]] == ([fixes, flips] if sign > 0 else [flips, fixes])
+    assert "all pairs" in page.text("#forest-said")
+    assert page.page.locator("#changes svg, #headroom svg, #curves svg").count() == 3
+
+
+def test_the_example_browser_walks(browse: Open, page_file: Path, saved: Path, result: Result) -> None:
+    first, second = "majority[max_traces=8]", "first"
+    address = f"#policies={quote(first, safe='')},{second}"
+    page = browse(page_file, address)
+    told = result.compare(first, second).examples
+    assert told is not None
+    for label, change in (("fixes: only the first is right", "fix"), ("flips: only the second is right", "flip")):
+        page.page.select_option("#show", label=label)
+        ids = set(told.filter(change=change)["example_id"])
+        assert page.text("#example-count").startswith(f"{len(ids)} example")
+        assert set(page.js("examplesOf(0).then((data) => matching(data).map((one) => data.ids[one]))")) == ids
+    page.page.select_option("#show", label="disagreements: their answers differ")
+    differing = told.filter(pl.col("answer_first").ne_missing(pl.col("answer_second")))
+    assert page.text("#example-count").startswith(f"{len(differing)} example")
+    page.page.select_option("#group", label="split: dev")
+    dev = set(result.examples.filter(split="dev")["example_id"])
+    assert page.text("#example-count").startswith(f"{len(dev & set(differing['example_id']))} example")
+    page.page.select_option("#group", label="all")
+    page.page.select_option("#second", label="more than there are")
+    page.page.select_option("#show", label="exhausted: the log ran out for one of them")
+    out = pl.read_parquet(saved / "outcomes.parquet").filter(policy="more than there are", ending="exhausted")
+    assert len(out) > 0
+    assert page.text("#example-count").startswith(f"{len(out)} example")
+    page.page.select_option("#second", label=second)
+    page.page.select_option("#show", label="all examples")
+    for _ in range(4):  # one after the other, each has its picture
+        page.page.click("#next")
+        page.page.wait_for_selector("#texts pre")
+        page.settled()
+        assert page.page.locator("#block-0-traces svg, #block-0-stops svg").count() == 2
+    picture_is_what_was_saved(page, saved, (first, second))
+    again = browse(page_file, page.js("location.hash"))
+    assert again.text("#example-title") == page.text("#example-title")
+    assert again.text("#example-outcomes") == page.text("#example-outcomes")
+
+
+def picture_is_what_was_saved(page: Opened, saved: Path, names: tuple[str, ...]) -> None:
+    example = page.text("#example-title")
+    mine = pl.col("example_id") == example
+    stops, traces, outcomes = (
+        pl.read_parquet(saved / f"{name}.parquet").filter(mine) for name in ("stops", "traces", "outcomes")
+    )
+    drawn = page.js("drawn.get('block-0-stops').view.data('stops')")
+    steps = dict(stops.filter(pl.col("policy").is_in(names)).select("policy", "steps").iter_rows())
+    assert {page.js(f"policy({one['number']}).name"): one["steps"] for one in drawn} == steps
+    answers = dict(outcomes.select("policy", "answer").iter_rows())
+    assert all(one["answer"] == answers[page.js(f"policy({one['number']}).name")] for one in drawn)
+    points = page.js("drawn.get('block-0-traces').view.data('traces')")
+    answered = traces.filter(slice="n8").select("sample", pl.col("answer").fill_null("no answer"), "correct")
+    assert {(p["sample"], p["answer"], float(p["verdict"] == "right")) for p in points} <= {*answered.iter_rows()}
+    spent = page.js("drawn.get('block-0-spent').view.data('spent')")
+    whole = traces.filter(slice="n8").select((pl.col("prompt_tokens") + pl.col("completion_tokens")).sum()).item()
+    assert spent[-1]["spent"] == pytest.approx(whole)
+    assert "It says: " in page.text("#texts")
+    page.page.fill("#within", "SAMPLE 7")
+    assert page.text("#within-count") == "1 place"
+    assert page.page.locator("#texts details.text:visible").count() == 1
+
+
+def test_texts_are_loaded_one_file_at_a_time(browse: Open, page_file: Path) -> None:
+    page = browse(page_file)
+    assert len(page.asked) == 1
+    page.page.click("#next")
+    page.page.wait_for_selector("#texts pre")
+    assert len(page.asked) == 2
+    assert page.asked[1].endswith("/page_texts/0-0.js")
+
+
+def test_a_missing_folder_of_texts_is_said(browse: Open, result: Result, tmp_path: Path) -> None:
+    path, texts = result.dashboard(tmp_path / "alone.html")
+    for file in texts.iterdir():
+        file.unlink()
+    page = browse(path)
+    page.page.click("#next")
+    page.page.wait_for_selector("#texts [role=alert]")
+    assert "keep the folder alone_texts beside this page" in page.text("#texts")
+    page.said[:] = [one for one in page.said if "ERR_FILE_NOT_FOUND" not in one]
+
+
+def test_the_policy_lets_nothing_else_in(browse: Open, page_file: Path) -> None:
+    page = browse(page_file)
+    held = page.js("document.querySelector('meta[http-equiv]').content")
+    assert held.startswith("default-src 'none'; ")
+    assert "connect-src 'none'" in held
+    assert "unsafe" not in held
+    assert page.js("fetch('https://example.org').then(() => 'came', () => 'refused')") == "refused"
+    assert (
+        page.js(
+            "new Promise((done) => { const made = document.createElement('script');"
+            "made.textContent = 'window.ran = 1'; document.body.append(made);"
+            "setTimeout(() => done(window.ran || 'refused'), 50); })"
+        )
+        == "refused"
+    )
+    page.said.clear()
+
+
+DARK, PHONE = {"color_scheme": "dark"}, {"viewport": {"width": 360, "height": 700}}
+
+
+@pytest.mark.parametrize(
+    ("look", "rules"),
+    [({}, "{}"), (DARK | PHONE, "{runOnly: ['color-contrast', 'target-size']}")],
+    ids=["light", "dark"],
+)
+def test_nothing_serious_for_people_who_cannot_see_or_point(
+    browse: Open, page_file: Path, look: dict, rules: str
+) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python", reason="NO AXE: accessibility was not checked; pip install '.[test]'"
+    )
+    page = browse(page_file, "#example=sim3-000000001&find=majority", **look)
+    page.page.wait_for_selector("#texts pre")
+    page.js((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.js(f"axe.run(document, {rules}).then((told) => told.violations)")
+    serious = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found if one["impact"] != "minor"
+    ]
+    assert serious == []
+    assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_paper_has_all_columns_in_the_light(browse: Open, page_file: Path) -> None:
+    page = browse(page_file, "#find=majority", color_scheme="dark", viewport={"width": 760, "height": 1000})
+    page.page.emulate_media(media="print")
+    assert page.js("document.documentElement.scrollWidth") <= 760
+    assert page.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.page.locator(".controls:visible, nav:visible").count() == 0
+
+
+def test_all_is_reached_by_keyboard(browse: Open, page_file: Path) -> None:
+    page = browse(page_file)
+    page.page.keyboard.press("Tab")
+    assert page.js("document.activeElement.innerText") == "Skip to the ranked table"
+    page.page.focus("#sort-accuracy")
+    page.page.keyboard.press("Enter")
+    assert page.js("document.activeElement.id") == "sort-accuracy"
+    page.page.focus("#pick-1")
+    page.page.keyboard.press("Space")
+    assert page.js("[state.picked.length, document.activeElement.id]") == [1, "pick-1"]
+    page.page.focus("#next")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("#example-title")
+    assert page.js("document.activeElement.id") == "next"
+
+
+def test_links_of_the_page_keep_the_view_and_addresses_change_it(browse: Open, page_file: Path) -> None:
+    page = browse(page_file, "#policies=first&find=maj&only=nonsense&cost=%ff&show=")
+    assert page.js("[state.picked.length, state.find, state.only, state.show]") == [1, "maj", "all", "all"]
+    page.page.get_by_role("link", name="examples").click()
+    page.page.wait_for_timeout(50)
+    assert page.js("[state.picked.length, state.find]") == [1, "maj"]
+    page.js("location.hash = '#find=gated&policies=gated%2C'")
+    page.page.wait_for_timeout(50)
+    assert page.page.input_value("#find") == "gated"
+    assert page.js("state.picked.length") == 0
+    assert {name.partition("[")[0] for name in page.policies()} == {"gated"}
+
+
+def test_several_results_stand_side_by_side(browse: Open, result: Result, log: Path, tmp_path: Path) -> None:
+    policies = '[[policy]]\nname = "first"\nkind = "sample"\npool = "n8"\nmax_traces = 1\nselect = "first"\n'
+    other = replay.run(log, policies, where="split = 'test'", resamples=100)
+    other.save(tmp_path / "other")
+    path, _ = result.dashboard(tmp_path / "both.html", others=[replay.load(tmp_path / "other")])
+    page = browse(path)
+    assert page.page.locator("#results svg").count() == 1
+    rows = page.js("drawn.get('results').view.data('results')")
+    assert {(one["name"], one["result"]) for one in rows} == {("first", "saved"), ("first", "other")}
+    page.page.select_option("#result", label="other")
+    page.page.wait_for_function("document.querySelectorAll('#table-body tr').length === 1")
+    assert page.policies() == ["first"]
+    assert not page.page.locator("#sweeps-section").is_visible()
+    assert "result=2" in page.js("location.hash")

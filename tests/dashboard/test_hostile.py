@@ -1,0 +1,124 @@
+"""Texts that would be markup, scripts, or would hide, appear as text; odd results give a sensible page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+import replay
+from replay import Result
+from tests.dashboard.conftest import POLICIES, Open, altered
+
+HOSTILE = (
+    "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'> ]]> --> <!-- & &amp; \u202eexe.gpj"
+    "\u200b\x00\x1b[31mred\x1b[0m \u2028 ${1+1} {{x}} \U000e0041 `x` 'y' \"z\" \\u0041"
+)
+SPELLED = ("\\u202eexe.gpj", "\\x00", "\\x1b[31mred", "\\u200b", "\\u2028", "<img src=x onerror='window.hurt = 1'>")
+NAME = "</script><img src=x onerror='window.hurt = 1'>, a,b=c&d#e \u202ex"
+
+
+def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -> None:
+    name = NAME.replace("\u202e", "\\u202e")
+    policies = f'[[policy]]\nname = "{name}"\nkind = "sample"\npool = "n8"\nmax_traces = 2\nselect = "majority"\n'
+    policies += '[[policy]]\nname = "plain"\nkind = "sample"\npool = "n8"\nmax_traces = 1\nselect = "first"\n'
+    folder = tmp_path / "saved"
+    replay.run(log, policies, baseline="plain", resamples=100).save(folder, traces=True, texts=True)
+    files = (
+        "examples.parquet",
+        "outcomes.parquet",
+        "traces.parquet",
+        "scores.parquet",
+        "orders.parquet",
+        "stops.parquet",
+    )
+    with altered(folder, *files) as frames:
+        first = frames[0]["example_id"][0]
+        said = pl.when(pl.col("example_id") == first).then(pl.lit(HOSTILE)).otherwise(pl.col("example_id"))
+        frames[:] = [frame.with_columns(example_id=said) for frame in frames]
+        frames[0] = frames[0].with_columns(question=pl.lit(HOSTILE), gold=pl.lit(HOSTILE))
+        for place in (1, 2):
+            frames[place] = frames[place].with_columns(answer=pl.lit(HOSTILE))
+        long = (
+            pl.when(pl.col("sample") == 1).then(pl.lit("a b <b>" * 750_000 + "<i>the end")).otherwise(pl.lit(HOSTILE))
+        )
+        frames[2] = frames[2].with_columns(
+            text=pl.when(pl.col("example_id") == HOSTILE).then(long).otherwise(pl.lit("small"))
+        )
+    path, _ = replay.load(folder).dashboard(tmp_path / "hostile.html")
+    assert path.stat().st_size < 2_000_000
+    page = browse(path)
+    assert NAME.replace("\u202e", "\\u202e") in page.text("#table-body")
+    page.page.get_by_label(f"pick {NAME}".replace("\u202e", "\\u202e"), exact=True).check()
+    page.page.click("#next")
+    page.page.wait_for_selector("#texts pre")
+    page.settled()
+    texts = page.text("#texts")
+    assert all(part in texts for part in SPELLED)
+    assert "\u202e" not in page.js("document.body.innerText")
+    title = page.text("#example-title")
+    assert "</script><script>window.hurt = 1</script>" in title
+    page.page.get_by_role("button", name="show more of 5,250,010 characters").first.click()
+    shown = "Math.max(...[...document.querySelectorAll('pre')].map((one) => one.textContent.length))"
+    assert page.js(shown) == 120_000
+    page.page.fill("#within", "<I>THE END")
+    assert page.text("#within-count") == "1 place"
+    assert page.text("#texts mark") == "<i>the end"
+    page.page.fill("#within", "")
+    assert page.js("document.querySelectorAll('img, script[src*=x], #texts b').length") == 0
+    page.page.locator("#plane svg .mark-symbol.role-mark path").first.hover(force=True)
+    assert page.js("window.hurt") is None
+    again = browse(path, page.js("location.hash"))
+    assert again.text("#example-title") == title
+    assert again.js("picked().map((one) => policy(one).name)")[0] == NAME
+
+
+def test_one_policy(browse: Open, log: Path, tmp_path: Path) -> None:
+    policies = '[[policy]]\nname = "alone"\nkind = "sample"\npool = "n8"\nmax_traces = 1\nselect = "first"\n'
+    [path] = replay.run(log, policies, resamples=100).dashboard(tmp_path / "alone.html")
+    page = browse(path)
+    assert len(page.rows()) == 1
+    assert page.text("#takeaway") == "No two policies can be ranked here."
+    assert page.text("#forest") == page.text("#changes") == "There are no two policies to compare."
+    assert page.page.locator("#plane svg").count() == 1
+    assert "saved without traces" in page.text("#example-notes")
+    page.page.click("#next")
+    assert "No traces are in this result." in page.text("#example")
+
+
+def test_no_example_and_nothing_that_ranks(browse: Open, result: Result, log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    replay.run(log, POLICIES, baseline="first", resamples=100).save(folder, traces=True)
+    files = (
+        "examples.parquet",
+        "outcomes.parquet",
+        "traces.parquet",
+        "scores.parquet",
+        "orders.parquet",
+        "stops.parquet",
+    )
+    with altered(folder, *files, "summary.parquet") as frames:
+        frames[:-1] = [frame.head(0) for frame in frames[:-1]]
+        frames[-1] = frames[-1].with_columns(pl.lit(None, pl.Float64).alias(one) for one in ("estimate", "low", "high"))
+    [path] = replay.load(folder).dashboard(tmp_path / "empty.html")
+    page = browse(path)
+    assert len(page.rows()) == len(result.policies)
+    assert "There is no picture" in page.text("#plane")
+    assert "0 examples" in page.text("#example-count") or "no examples" in page.text("#example-notes")
+
+
+def test_five_hundred_policies(browse: Open, log: Path, tmp_path: Path) -> None:
+    steps = ", ".join(f"{number / 500:g}" for number in range(500))
+    policies = (
+        '[[policy]]\nname = "margin"\nkind = "sample"\npool = "n8"\nmax_traces = 8\nverifier = "strong"\n'
+        f'stop = {{ rule = "margin", margin = [{steps}] }}\n'
+    )
+    [path] = replay.run(log, policies, baseline="margin[stop.margin=0.002]", resamples=100).dashboard(
+        tmp_path / "many.html"
+    )
+    assert path.stat().st_size < 2_000_000
+    page = browse(path)
+    assert len(page.rows()) == 500
+    assert page.page.locator("#forest svg").count() == 1
+    assert "the first are drawn" in page.text("#forest-said")
+    assert int(page.page.locator("[data-sweep=margin] input").get_attribute("max") or 0) == 499

@@ -1,0 +1,157 @@
+"""What a page holds and where it is written, without a browser."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+import zlib
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import replay
+from replay import Result
+from replay.runs.dashboard_data import described
+from replay.runs.dashboard_examples import _shares, examples_of
+from thinkback.app import app
+from toolkit.errors import ThinkbackError
+from toolkit.show.dashboard.charts import charts
+from toolkit.show.dashboard.page import in_script, own_script, packed
+
+
+def held(page: Path) -> tuple[list[Any], list[Any]]:
+    """The data of a page: its results, and the examples of each."""
+    text = page.read_text(encoding="utf-8")
+    [results] = re.findall(r'id="results-data">(.*?)</script>', text)
+    blocks = re.findall(r'id="examples-\d+">(.*?)</script>', text)
+    return json.loads(results), [json.loads(zlib.decompress(b64decode(one))) for one in blocks]
+
+
+def test_the_page_is_one_file_and_small(page_file: Path, result: Result) -> None:
+    assert page_file.stat().st_size < 2_000_000
+    [told], [examples] = held(page_file)
+    assert [one["name"] for one in told["policies"]] == [row[1] for row in result.table().rows]
+    assert examples["ids"] == result.examples["example_id"].to_list()
+    text = page_file.read_text(encoding="utf-8")
+    assert "It says" not in text
+    markup = re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", text, flags=re.DOTALL)
+    assert len(markup) < 20_000
+    assert re.findall(r'(?:src|href)="(?!#)|url\(|@import', markup) == []
+    assert [path.name for path in (page_file.parent / "page_texts").iterdir()] == ["0-0.js"]
+
+
+def test_outcomes_are_those_of_the_result(page_file: Path, result: Result) -> None:
+    [told], [examples] = held(page_file)
+    for number in (0, 1, len(told["policies"]) - 1):
+        rows = result.outcomes_of(told["policies"][number]["name"]).collect()
+        size = len(examples["ids"])
+        mine = slice(number * size, (number + 1) * size)
+        words = [None if code < 0 else examples["words"][code] for code in examples["outcomes"]["answer"][mine]]
+        assert words == rows["answer"].to_list()
+        assert examples["outcomes"]["correct"][mine] == rows["correct"].to_list()
+
+
+def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
+    assert result.folder is not None
+    shown = examples_of(result, result.folder, 20, True)
+    assert len(shown.ids) == shown.data["total"] - len(result.examples) + 20
+    assert sum(kept for _, _, kept in shown.data["strata"]) == 20
+    assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
+    assert all(kept >= 1 for _, _, kept in shown.data["strata"])
+    assert shown.ids.to_list() == examples_of(result, result.folder, 20, True).ids.to_list()
+    assert _shares([90, 9, 1], 10) == [8, 1, 1]
+    assert _shares([5], 10) == [5]
+
+
+def test_without_texts_the_page_is_alone(result: Result, tmp_path: Path) -> None:
+    assert result.dashboard(tmp_path / "page.html", texts=False) == [tmp_path / "page.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_result_that_was_not_loaded(log: Path, tmp_path: Path) -> None:
+    found = replay.run(log, baseline="majority@8", resamples=100)
+    [path] = found.dashboard(tmp_path / "page.html")
+    [told], [examples] = held(path)
+    assert told["curves"] is None
+    assert examples["paths"] is None
+
+
+def test_numbers_are_those_of_the_summary(result: Result, saved: Path) -> None:
+    assert result.folder is not None
+    told = described(result, result.folder, "x")
+    names = [one["name"] for one in told["policies"]]
+    rows = pl.read_parquet(saved / "summary.parquet").drop_nulls("estimate")
+    by = {(policy, metric): rest for policy, metric, *rest in rows.iter_rows()}
+    assert {
+        (name, one["metric"])
+        for one in told["metrics"]
+        for name in names
+        if one["estimate"][names.index(name)] is not None
+    } == set(by)
+    for one in told["metrics"]:
+        for number, name in enumerate(names):
+            if one["estimate"][number] is not None:
+                assert one["estimate"][number] == pytest.approx(by[name, one["metric"]][0], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "page.txt"], "name a file that ends in `.html`, not `page.txt`"),
+        (["--out", "there.html"], "`there.html` exists"),
+        (["--out", "new.html", "--examples", "0"], "`--examples` is 0; it takes an integer, at least 1"),
+    ],
+)
+def test_mistakes_are_one_line(
+    saved: Path, words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.html").touch()
+    done = CliRunner().invoke(app, ["dashboard", str(saved), *words])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["there.html"]
+
+
+def test_a_missing_extra_is_named(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "vl_convert":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ThinkbackError, match=r"altair and vl-convert-python: pip install 'thinkback\[dashboard\]'"):
+        result.dashboard(tmp_path / "page.html")
+
+
+def test_the_command_writes_and_replaces(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["dashboard", str(saved), str(saved), "--out", "two.html"]
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.stdout) == (0, "two.html, two_texts\n")
+    results, examples = held(Path("two.html"))
+    assert [one["name"] for one in results] == ["saved (1)", "saved (2)"]
+    assert len(examples) == 2
+    assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+
+
+def test_data_ends_no_script_and_hides_nothing() -> None:
+    text = "</script><!-- \u202e \u2028 \ud800"
+    assert in_script(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
+    assert json.loads(zlib.decompress(b64decode(packed({"a": text})))) == {"a": text}
+    assert "</script" not in own_script()
+
+
+def test_every_chart_names_its_data_and_asks_for_nothing() -> None:
+    for name, spec in charts().items():
+        text = json.dumps({key: value for key, value in spec.items() if key != "$schema"})
+        assert "http" not in text, name
+        assert all("name" in (layer.get("data") or spec["data"]) for layer in spec["layer"]), name

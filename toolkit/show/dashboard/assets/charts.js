@@ -1,0 +1,99 @@
+// Vega-Lite charts: the page gives them data, and a table of the same numbers stands below each.
+
+const SPECS = ready("charts");
+const drawn = new Map();
+const NAMES_OF = new Map();
+const OPTIONS = {
+  ast: true, renderer: "svg", actions: false, defaultStyle: false, mode: "vega-lite", logLevel: 1,
+};
+
+// A chart's description with its own titles and lists: "@cost" and {expr: "@steps"} stand for them.
+function filled(part, own) {
+  if (typeof part === "string") return part.startsWith("@") ? own[part.slice(1)] ?? "" : part;
+  if (Array.isArray(part)) return part.map((one) => filled(one, own));
+  if (part === null || typeof part !== "object") return part;
+  if (typeof part.expr === "string" && part.expr.startsWith("@")) return own[part.expr.slice(1)];
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filled(value, own)]));
+}
+
+// One chart in one place: what is asked last is drawn last, and data alone change without a new chart.
+function draw(at, chart, own, data, heard) {
+  const width = place(at).clientWidth;
+  const room = { names: Math.round(Math.min(240, width * 0.3)), legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
+  const filling = { ...room, ...own };
+  const wanted = JSON.stringify([chart, filling, Object.entries(data).map(([name, rows]) => [name, rows.length > 0])]);
+  const held = drawn.get(at) || { turn: Promise.resolve() };
+  const asked = {};
+  held.asked = asked;
+  held.turn = held.turn.catch(() => null).then(async () => {
+    if (held.asked !== asked || !place(at)) return;
+    if (held.made === wanted && held.inner.isConnected) {
+      for (const [name, rows] of Object.entries(data)) held.view.data(name, copied(rows));
+      await held.view.runAsync();
+    } else {
+      if (held.view) held.view.finalize();
+      const spec = filled(SPECS[chart], filling);
+      spec.datasets = Object.fromEntries(Object.entries(data).map(([name, rows]) => [name, copied(rows)]));
+      held.inner = element("div", { class: "drawing" });
+      held.made = null;
+      place(at).replaceChildren(held.inner);
+      held.view = (await vegaEmbed(held.inner, spec, { ...OPTIONS, tooltip: tip })).view;
+      if (heard) held.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
+      held.made = wanted;
+    }
+    if (held.inner.isConnected) tidied(held.inner, NAMES_OF.get(at));
+  });
+  drawn.set(at, held);
+  return held.turn;
+}
+
+const copied = (rows) => rows.map((row) => ({ ...row }));
+
+// Vega names every mark for screen readers; the chart's own name, and the table below it, say more in less.
+function tidied(inner, name) {
+  for (const part of inner.querySelectorAll("[role], [aria-label], [aria-roledescription]")) {
+    for (const attribute of ["role", "aria-label", "aria-roledescription", "aria-hidden"]) part.removeAttribute(attribute);
+  }
+  const svg = inner.querySelector("svg");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", name || "chart");
+}
+
+// What a mark says where the pointer is.
+function tip(handler, event, item, value) {
+  const box = place("tip");
+  if (value === null || value === undefined || value === "") {
+    box.hidden = true;
+    return;
+  }
+  const pairs = typeof value === "object" ? Object.entries(value) : [["", value]];
+  box.replaceChildren(...pairs.filter(([, told]) => told !== "" && told !== "undefined").map(([name, told]) =>
+    element("div", null, name ? element("b", null, name + " ") : null, visible(String(told)))));
+  box.hidden = false;
+  const left = Math.min(event.clientX + 14, window.innerWidth - box.offsetWidth - 8);
+  const top = event.clientY + 14 + box.offsetHeight > window.innerHeight
+    ? event.clientY - box.offsetHeight - 10 : event.clientY + 14;
+  box.style.left = `${Math.max(left, 4)}px`;
+  box.style.top = `${Math.max(top, 4)}px`;
+}
+
+// The numbers of a chart as a table that opens: for whoever cannot see it, or wants to copy them.
+function numbersBelow(id, heads, rows) {
+  const open = place(id).open;
+  const cell = (value) => element("td", { class: typeof value === "number" ? "right" : "left" },
+    value === null || value === undefined ? "–" : String(value));
+  const table = element("table", null,
+    element("thead", null, element("tr", null, ...heads.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", null, ...rows.map((row) => element("tr", null, ...row.map(cell)))));
+  fill(id, element("summary", null, "numbers"), element("div", { class: "wide", tabIndex: 0, role: "region",
+    "aria-label": "numbers of the chart above" }, table));
+  place(id).open = open;
+}
+
+function absent(at, why) {
+  const held = drawn.get(at);
+  if (held) held.asked = null;
+  if (held && held.view) held.view.finalize();
+  drawn.delete(at);
+  fill(at, element("p", { class: "quiet" }, why));
+}

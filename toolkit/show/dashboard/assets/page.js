@@ -1,0 +1,48 @@
+// What is drawn when. The table comes first, before Vega is read; the charts follow.
+
+function drawHead() {
+  const found = current();
+  fill("takeaway", found.takeaway || "No two policies can be ranked here.");
+  fill("basis", found.basis);
+  fill("warnings", listed(found.warnings));
+  place("warnings").hidden = !found.warnings.length;
+  fill("notes", listed(found.notes));
+  const rows = found.leftOut.slice(0, 500).map((row) => element("tr", null, ...row.map((text) => element("td", null, text))));
+  const cut = found.leftOut.length > 500 ? ` The first 500 of ${found.leftOut.length.toLocaleString("en-US")} are listed.` : "";
+  fill("left-out-said", found.leftOut.length ? `${counted(found.leftOut.length, "policy or example was", "policies and examples were")} left out.${cut}`
+    : "No policy was dropped and no example left out.");
+  place("left-out").hidden = !found.leftOut.length;
+  fill("left-out-body", ...rows);
+  fill("result-controls", results.length > 1
+    ? choice("result", "result", results.map((one) => one.name), state.result, (to) => change({ result: to })) : null);
+}
+
+function drawFirst() {
+  readAddress();
+  watch([], drawHead);
+  watch(["only"], drawControls);
+  watch(["hidden", "find", "sort", "down", "only", "picked"], drawTable);
+  window.addEventListener("hashchange", readAddress);
+  drawHead();
+  drawControls();
+  drawTable();
+  document.body.dataset.ready = "table";
+  requestAnimationFrame(() => setTimeout(() => performance.mark("table")));
+}
+
+function drawCharts() {
+  watch(["cost"], drawCosts);
+  watch(["cost", "picked", "sweeps"], drawPlane);
+  watch(["sweeps"], moveSweeps);
+  watch(["baseline"], drawBaselines);
+  watch(["baseline", "find", "only", "sort", "down", "picked"], drawDifferences);
+  watch(["find", "only", "sort", "down", "picked"], drawHeadroom);
+  watch(["pool"], drawCurves);
+  watch([], drawResults);
+  watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
+  for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
+  drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
+    document.body.dataset.ready = "all";
+    performance.mark("charts");
+  });
+}

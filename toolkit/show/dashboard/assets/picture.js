@@ -1,0 +1,225 @@
+// The picture of one question: its traces in order, what they answered, their scores, what was spent, and where each
+// policy stopped and what it answered. Beneath it the texts, from a file of their own.
+
+const BLOCKS = 6;
+const CUT = 20000;
+const loaded = new Map();
+const whole = new WeakMap();
+
+function rowsAt(table, example) {
+  return Array.from({ length: table.starts[example + 1] - table.starts[example] }, (_, at) => table.starts[example] + at);
+}
+
+async function drawExample(data, example) {
+  if (example < 0) {
+    fill("example", state.example ? element("p", { class: "quiet" }, "This example is not among those of the page.") : element("p", { class: "quiet" }, "Choose an example of the list."));
+    return;
+  }
+  const word = (code) => (code < 0 ? "no answer" : data.words[code]);
+  const numbers = [...new Set([...picked(), ...pair()])].slice(0, 12);
+  const told = numbers.map((number) => {
+    const value = (part) => outcome(data, part, number, example);
+    const ending = value("ending");
+    return [policy(number).called, word(value("answer")), sign(value("correct")), value("traces"), value("cost"), ending < 0 ? "–" : ENDINGS[ending]];
+  });
+  const heads = ["policy", "answer", "verdict", "traces", data.outcomes.costs, "stopped by"];
+  const cells = (row) => element("tr", null, ...row.map((value, at) => element(at ? "td" : "th",
+    { scope: at ? null : "row", class: typeof value === "number" ? "right" : "left" },
+    value === null || value === undefined ? "–" : typeof value === "number" ? shown({ scale: 1, decimals: Number.isInteger(value) ? 0 : 2 }, value) : value)));
+  const blocks = data.paths ? blocksOf(data, example, numbers) : [];
+  fill("example",
+    element("h3", { id: "example-title", tabIndex: -1 }, data.ids[example]),
+    data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
+    element("p", null, element("b", null, "gold "), word(data.gold[example])),
+    element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
+      element("thead", null, element("tr", null, ...heads.map((head) => element("th", { scope: "col" }, head)))),
+      element("tbody", null, ...told.map(cells)))),
+    element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => frameOf(block, at))),
+    data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
+    element("div", { id: "texts" }));
+  const turns = blocks.slice(0, BLOCKS).map((block, at) => drawBlock(block, at));
+  if (data.texts) turns.push(drawTexts(data, example, blocks));
+  await Promise.all(turns);
+}
+
+// What some policies walked along: an order through a slice, its traces as far as the longest went, and the stops.
+function blocksOf(data, example, numbers) {
+  const { paths, words } = data;
+  const word = (code) => (code < 0 ? "no answer" : words[code]);
+  const traces = new Map(rowsAt(paths.traces, example).map((row) =>
+    [`${paths.traces.slice[row]}/${paths.traces.sample[row]}`, row]));
+  const scores = new Map();
+  for (const row of rowsAt(paths.scores, example)) {
+    const key = `${paths.scores.slice[row]}/${paths.scores.sample[row]}`;
+    scores.set(key, [...(scores.get(key) || []), { verifier: paths.verifiers[paths.scores.verifier[row]], score: paths.scores.score[row] }]);
+  }
+  const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
+  const blocks = [];
+  for (const row of rowsAt(paths.orders, example)) {
+    const mine = stops.filter((stop) => paths.stops.order[stop] === paths.orders.order[row]);
+    if (!mine.length) continue;
+    const slice = paths.orders.slice[row];
+    const reach = Math.max(...mine.map((stop) => paths.stops.steps[stop]));
+    let spent = 0;
+    const steps = paths.orders.samples[row].slice(0, reach).map((sample, at) => {
+      const trace = traces.get(`${slice}/${sample}`);
+      const tokens = trace === undefined ? null : paths.traces.tokens[trace];
+      spent = tokens === null || spent === null ? null : spent + tokens;
+      const right = trace === undefined ? null : paths.traces.correct[trace];
+      const own = scores.get(`${slice}/${sample}`) || [];
+      return {
+        step: at + 1, sample, slice, answer: trace === undefined ? "not held" : word(paths.traces.answer[trace]),
+        verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
+        tokens: tokens === null ? "–" : tokens, spent, each: own,
+        scores: own.map((one) => `${one.verifier}: ${one.score}`).join(", "),
+      };
+    });
+    const last = (stop) => Math.max(...stops.filter((one) => paths.stops.policy[one] === paths.stops.policy[stop]).map((one) => paths.stops.part[one]));
+    const ends = mine.map((stop) => {
+      const number = paths.stops.policy[stop];
+      const end = paths.stops.part[stop] === last(stop);
+      const answer = word(outcome(data, "answer", number, example));
+      const ending = outcome(data, "ending", number, example);
+      const verified = paths.stops.verified[stop];
+      return {
+        number, name: policy(number).called, from: 0.5, step: paths.stops.steps[stop], steps: paths.stops.steps[stop],
+        generated: paths.stops.generated[stop], answer, ending: ending < 0 ? "–" : ENDINGS[ending],
+        verified: verified ? `${verified} by ${paths.verifiers[paths.stops.verifier[stop]]}` : "none",
+        said: end ? `${answer} ${sign(outcome(data, "correct", number, example))}` : "goes on elsewhere",
+      };
+    });
+    ends.sort((one, other) => numbers.indexOf(one.number) - numbers.indexOf(other.number));
+    blocks.push({ slice: paths.slices[slice], key: slice, rule: paths.rules[paths.orders.rule[row]], steps, ends });
+  }
+  return blocks;
+}
+
+function frameOf(block, at) {
+  const chart = (name) => element("div", { id: `block-${at}-${name}`, class: "chart" });
+  const ends = block.ends.map((end) => `${end.name} stops after ${end.steps}: ${end.said}`);
+  return element("section", { class: "block" },
+    element("h4", null, `${block.slice}, order ${block.rule}`),
+    chart("traces"), chart("scores"), chart("spent"), chart("stops"),
+    element("details", { id: `block-${at}-numbers` }), element("p", { class: "unseen" }, ends.join(". ")));
+}
+
+async function drawBlock(block, at) {
+  const steps = [0.5, Math.max(block.steps.length, 1) + (block.steps.length > 6 ? 2.5 : 1.5)];
+  const answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
+  const apart = Math.max(1, Math.ceil(block.steps.length / (place(`block-${at}-stops`).clientWidth / 50)));
+  const ticks = block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0);
+  const own = { steps, answers, ticks, description: "picture of one question" };
+  const scores = block.steps.flatMap((one) => one.each.map((each) => ({ ...each, step: one.step, sample: one.sample })));
+  NAMES_OF.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
+  NAMES_OF.set(`block-${at}-scores`, "Scores of the traces by verifier");
+  NAMES_OF.set(`block-${at}-spent`, "Tokens so far");
+  NAMES_OF.set(`block-${at}-stops`, block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
+  const rows = block.steps.map((one) => { const { each, ...rest } = one; return { ...rest, tokens: String(rest.tokens) }; });
+  numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", "tokens so far"],
+    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.spent]));
+  const known = block.steps.filter((one) => one.spent !== null).map(({ step, spent }) => ({ step, spent }));
+  const turns = [draw(`block-${at}-traces`, "traces", { ...own, height: tall(new Set(rows.map((one) => one.answer)).size, 26) }, { traces: rows }, (datum) => toText(block.key, datum.sample))];
+  if (scores.length) turns.push(draw(`block-${at}-scores`, "scores", { ...own, series: [...new Set(scores.map((one) => one.verifier))] }, { scores }));
+  if (known.length) turns.push(draw(`block-${at}-spent`, "spent", own, { spent: known }));
+  turns.push(draw(`block-${at}-stops`, "stops", { ...own, height: tall(block.ends.length) }, { stops: block.ends }));
+  await Promise.all(turns);
+}
+
+// Each file of texts calls this with what it holds: the texts of some examples, by their numbers.
+window.thinkbackTexts = (result, file, texts) => {
+  const waiting = loaded.get(`${result}-${file}`);
+  if (waiting) waiting.found(texts);
+};
+
+function textsIn(result, file) {
+  const key = `${result}-${file}`;
+  if (!loaded.has(key)) {
+    loaded.clear();  // one at a time: what was shown before may be large
+    const waiting = {};
+    waiting.made = new Promise((found, failed) => { Object.assign(waiting, { found, failed }); });
+    loaded.set(key, waiting);
+    const script = element("script", { src: `${document.body.dataset.files}/${key}.js` });
+    script.addEventListener("error", () => waiting.failed(new Error("gone")));
+    script.addEventListener("load", () => script.remove());
+    document.head.append(script);
+  }
+  return loaded.get(key).made;
+}
+
+async function drawTexts(data, example, blocks) {
+  const result = state.result;
+  let texts;
+  try {
+    texts = (await textsIn(result, data.texts[example]))[example];
+  } catch {
+    fill("texts", element("p", { role: "alert" }, `The texts are not there: keep the folder ${document.body.dataset.files} beside this page.`));
+    return;
+  }
+  if (result !== state.result || data.ids[example] !== state.example || !place("texts")) return;
+  const search = element("input", { id: "within", type: "search", on: { input: () => mark(search.value) } });
+  const order = new Map();
+  for (const block of blocks) for (const step of block.steps) order.set(`${block.slice}/${step.sample}`, `${block.slice}, sample ${step.sample}`);
+  for (const [slice, samples] of Object.entries(texts.traces)) {
+    for (const sample of Object.keys(samples)) order.set(`${slice}/${sample}`, `${slice}, sample ${sample}`);
+  }
+  const parts = [...order].map(([key, name]) => {
+    const cut = key.lastIndexOf("/");
+    const text = (texts.traces[key.slice(0, cut)] || {})[key.slice(cut + 1)];
+    return text === undefined ? null : textOf(name, text, `text-${key}`);
+  });
+  fill("texts", element("h4", null, "texts"),
+    element("p", null, element("label", { for: "within" }, "search in these texts ", search), " ", element("output", { id: "within-count", for: "within" })),
+    texts.question ? textOf("question", texts.question, "text-question") : null, ...parts.filter(Boolean));
+}
+
+function textOf(name, text, id) {
+  const body = element("pre", { tabIndex: 0, "aria-label": name });
+  const all = visible(text);
+  whole.set(body, { all, end: CUT });
+  body.textContent = all.slice(0, CUT);
+  const made = element("details", { class: "text", id, open: true }, element("summary", null, name), body);
+  if (all.length > CUT) {
+    const further = () => {
+      const { end } = whole.get(body);
+      body.append(all.slice(end, end + 5 * CUT));
+      whole.get(body).end = end + 5 * CUT;
+      rest.hidden = end + 5 * CUT >= all.length;
+    };
+    const rest = element("button", { type: "button", on: { click: further } }, `show more of ${all.length.toLocaleString("en-US")} characters`);
+    made.append(rest);
+  }
+  return made;
+}
+
+// Marks the places of a wanted text, at most a thousand, and hides the texts without one. Of a long text the part
+// around its first place is shown.
+function mark(wanted) {
+  let count = 0;
+  const find = wanted.toLowerCase();
+  for (const body of document.querySelectorAll("#texts pre")) {
+    const { all, end } = whole.get(body);
+    const low = find ? all.toLowerCase() : "";
+    const first = find ? low.indexOf(find) : -1;
+    const from = first >= end ? first - 200 : 0;
+    const to = from + end;
+    const parts = [];
+    let at = from;
+    for (let next = first; next >= 0 && count < 1000; next = low.indexOf(find, next + find.length)) {
+      count += 1;
+      if (next + find.length > to) continue;
+      parts.push(all.slice(at, next), element("mark", null, all.slice(next, next + find.length)));
+      at = next + find.length;
+    }
+    body.replaceChildren(from > 0 ? "… " : "", ...parts, all.slice(at, to));
+    body.parentElement.hidden = find !== "" && first < 0;
+  }
+  place("within-count").textContent = wanted ? (count === 1000 ? "1,000 places or more" : counted(count, "place")) : "";
+}
+
+function toText(slice, sample) {
+  const data = unpacked.get(state.result);
+  data.then((known) => {
+    const found = place(`text-${known.paths.slices[slice]}/${sample}`);
+    if (found) { found.open = true; found.scrollIntoView({ block: "center" }); found.querySelector("summary").focus(); }
+  });
+}

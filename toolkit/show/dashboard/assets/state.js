@@ -1,0 +1,79 @@
+// What is shown at the moment, who wants to know when it changes, and the address that says it.
+
+const results = ready("results-data");
+const state = {
+  result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, hidden: new Set(),
+  only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "",
+};
+const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null };
+const watchers = [];
+const watch = (keys, draw) => watchers.push({ keys, draw });
+const current = () => results[state.result];
+const policy = (number) => current().policies[number];
+const metric = (name) => current().metrics.find((one) => one.metric === name);
+
+function change(part) {
+  const keys = Object.keys(part);
+  if (keys.includes("result")) {  // what was picked stays picked where the other result has it
+    const names = results[part.result].policies.map((one) => one.name);
+    const kept = state.picked.map((one) => names.indexOf(policy(one).name)).filter((one) => one >= 0);
+    Object.assign(state, OF_ONE_RESULT, { picked: kept, sweeps: {} });
+  }
+  Object.assign(state, part);
+  writeAddress();
+  for (const watcher of watchers) {
+    if (keys.includes("result") || watcher.keys.some((key) => keys.includes(key))) watcher.draw();
+  }
+}
+
+// The policies that are picked, or else those that one looks at first: the leader, and the baseline.
+function picked() {
+  if (state.picked.length) return state.picked;
+  return [...new Set([current().leader, current().baseline, 0, 1])].filter((one) => one !== null && policy(one)).slice(0, 2);
+}
+
+const ADDRESSED = { example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only" };
+let written = null;
+
+// #example=…&policies=a,b: names are encoded one by one, so that a comma may be part of one.
+function writeAddress() {
+  const parts = [];
+  if (state.result) parts.push(`result=${state.result + 1}`);
+  for (const [name, key] of Object.entries(ADDRESSED)) {
+    if (state[key] && state[key] !== "all") parts.push(`${name}=${encodeURIComponent(state[key])}`);
+  }
+  if (state.baseline !== null) parts.push(`baseline=${encodeURIComponent(policy(state.baseline).name)}`);
+  if (state.picked.length) {
+    parts.push(`policies=${state.picked.map((one) => encodeURIComponent(policy(one).name)).join(",")}`);
+  }
+  written = parts.join("&");
+  history.replaceState(null, "", written ? `#${written}` : location.pathname + location.search);
+}
+
+function readAddress() {
+  if (location.hash.slice(1) === written || (location.hash && place(location.hash.slice(1)))) return;
+  const told = {};
+  for (const part of location.hash.slice(1).split("&")) {
+    const [name, ...rest] = part.split("=");
+    told[name] = rest.join("=");
+  }
+  const result = Math.min(Math.max(Number(told.result || 1) - 1, 0), results.length - 1) || 0;
+  const names = results[result].policies.map((one) => one.name);
+  const numbered = (name) => names.indexOf(plain(name));
+  const found = (told.policies || "").split(",").map(numbered).filter((one) => one >= 0);
+  const base = told.baseline === undefined ? -1 : numbered(told.baseline);
+  const rest = Object.entries(ADDRESSED).map(([name, key]) => [key, plain(told[name] || "")]);
+  const part = { ...Object.fromEntries(rest), result, picked: found, baseline: base < 0 ? null : base };
+  change({
+    ...part, cost: part.cost || null, example: part.example || null,
+    show: part.show in SHOWN ? part.show : "all", only: part.only in ONLY ? part.only : "all",
+  });
+}
+
+function plain(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

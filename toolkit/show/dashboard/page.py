@@ -1,0 +1,108 @@
+"""One document of everything: markup, style, scripts, Vega and data, under a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from toolkit.show.dashboard.charts import charts, import_altair
+
+SCRIPTS = (
+    "base", "state", "table", "charts", "sweeps", "plane", "differences", "picture", "examples", "page",
+)  # fmt: skip
+"""The page's own scripts in their order: one text, since later parts use earlier ones."""
+FIRST = "drawFirst();"
+CALL = "drawCharts();"
+
+
+@dataclass(frozen=True, eq=False)
+class PageData:
+    """What a page is about: the results as plain data, the packed examples of each, and the folder of the texts."""
+
+    title: str
+    results: Sequence[Any]
+    examples: Sequence[str]
+    texts: str | None
+
+
+def dashboard_page(page: PageData) -> str:
+    """The document. Raises ThinkbackError where what draws its charts is not installed."""
+    own = own_script()
+    vega, style = vega_script(), _asset("page.css")
+    blocks = "\n".join(
+        f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
+        for number, packed in enumerate(page.examples)
+    )
+    return Template(_asset("page.html")).substitute(
+        policy=html.escape(security_policy((own, vega, CALL), style, page.texts is not None)),
+        title=html.escape(page.title),
+        style=style,
+        files=html.escape(page.texts or ""),
+        made=f"Made by thinkback {version('thinkback')} from saved results. It asks for nothing from elsewhere.",
+        results=in_script(page.results),
+        charts=in_script(charts()),
+        own=own,
+        examples=blocks,
+        vega=vega,
+    )
+
+
+def security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
+    """What the page may load and run: its own inline parts by their hashes and, where there are texts, their files."""
+    allowed = " ".join(map(_hash, scripts)) + " 'self'" * texts
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src 'none'; connect-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def own_script() -> str:
+    """The page's own scripts as one."""
+    return "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS), FIRST])
+
+
+@cache
+def vega_script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that keeps its names to itself."""
+    import_altair()
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle()
+    return "(() => {" + bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--") + "\n})();"
+
+
+def in_script(data: Any) -> str:
+    """Data as JSON that ends no script and hides nothing: signs beyond ASCII, and `<`, are escaped."""
+    return _json(data).replace("<", "\\u003c")
+
+
+def packed(data: Any) -> str:
+    """Data as JSON, deflated, in base64: the browser unpacks it when it is first shown."""
+    return base64.b64encode(zlib.compress(_json(data).encode("ascii"), 9)).decode("ascii")
+
+
+def texts_file(result: int, file: int, texts: Any) -> str:
+    """The script that brings the texts of some examples of a result, by their numbers."""
+    return f"thinkbackTexts({result},{file},{in_script(texts)});\n"
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+def _asset(name: str) -> str:
+    return (files("toolkit.show.dashboard") / "assets" / name).read_text(encoding="utf-8")
