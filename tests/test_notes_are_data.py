@@ -19,7 +19,8 @@ from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.sensitivity import sensitivity
 from replay.studies.factcheck.study import study_log
-from replay.studies.recovery.around import lacking, warnings_of
+from replay.studies.kit.cells import warned
+from replay.studies.recovery.around import LACKING
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.roles import RecoverySetting, choose
 from replay.studies.recovery.study import study_dataset
@@ -161,8 +162,8 @@ def recovery(log: Path) -> dict[str, Any]:
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
-        "warnings": len(list(warnings_of(study, alone=True))),
-        "lacking": lacking(study),
+        "warnings": len(list(warned(study.dataset, study.result, alone=True))),
+        "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],
         "left out": sorted(study.result.excluded),

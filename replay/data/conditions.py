@@ -33,6 +33,20 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     return found.sort()
 
 
+def matching_or_none(log: Log, condition: str) -> pl.Series:
+    """Ids of the examples of a condition, none where it holds on none."""
+    try:
+        return matching(log, condition, "on")
+    except ThinkbackError:
+        return pl.Series(dtype=pl.String)
+
+
+def of_dataset(where: str | None, dataset: str) -> str:
+    """The condition on the examples of one data set, among those of another condition."""
+    quoted = dataset.replace("'", "''")
+    return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
+
+
 def _key(key: str) -> str:
     """A key as errors name it: an argument, or a setting of a policy, such as `prior.on`."""
     return argument(key) if key.isidentifier() else f"`{key}`"

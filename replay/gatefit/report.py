@@ -52,6 +52,16 @@ class GateReport:
         """The row of one of the rules."""
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
+    def numbers(self) -> dict[str, float | None]:
+        """The frozen gate's numbers, how well its scores hold, and the diagnostic threshold with its accuracy."""
+        frozen, here = self.rule(FROZEN), self.rule(HERE)
+        scores = {name: float(getattr(self.calibration, name)) for name in ("auroc", "auprc", "brier", "ece")}
+        return {
+            **{key: frozen.get(key) for key in ("threshold", "accuracy", "intervention_rate", "fix_rate", "flip_rate")},
+            **{name: None if np.isnan(score) else score for name, score in scores.items()},
+            "diagnostic_threshold": here["threshold"], "diagnostic_accuracy": here["accuracy"],
+        }  # fmt: skip
+
 
 @checks_arguments(log=TAKES, gate=GATE, where=CONDITION, base="a pool's name", pool="a pool's name")
 def transfer_report(

@@ -392,3 +392,8 @@ class Sample(Policy):
         """What the fit of its prior left out."""
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
             yield rows_left_out(self.prior.left_out)
+
+
+def attempt(name: str, pool: str, against: str | None = None) -> Sample:
+    """The first attempt of a pool."""
+    return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)

@@ -60,6 +60,11 @@ class Branches:
             fired={name: values[kept] for name, values in self.fired.items()},
         )  # fmt: skip
 
+    def fires(self, threshold: float) -> np.ndarray:
+        """Where the gate fires (N,) at a threshold."""
+        on = self.signal < threshold if self.below else self.signal >= threshold
+        return on | np.isnan(self.signal)
+
     def thresholds(self) -> np.ndarray:
         """Every distinct threshold, from never to always: `inf` is beyond every value."""
         values = np.unique(self.signal[~np.isnan(self.signal)])

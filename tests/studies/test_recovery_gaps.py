@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
+from replay.gatefit.rules import missing_rules
 from replay.studies.kit.gaps import told_left_out
-from replay.studies.recovery.around import missing_figures
-from replay.studies.recovery.checks import caveats
-from replay.studies.recovery.policies import missing_rules
+from replay.studies.recovery.around import caveats, missing_figures
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import DatasetStudy
 from tests.studies.test_recovery import study
@@ -95,16 +94,17 @@ def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: Datas
 
 def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
     contents = read_contents(open_log(bare.result.provenance["log"]["address"]))
-    told = list(missing_rules(bare.roles, contents, {"difficulty": "difficulty", "verification need": "need"}))
+    action = bare.roles.action
+    told = list(missing_rules(contents, {"difficulty": "difficulty", "verification need": "need"}, action, fitted=True))
     assert told == [
         "no rule `near limit (0.9)`: the log has no column `completion_tokens`, `finalizer_used` of traces",
         "no rule `verification need`: the log has no feature `need`",
     ]
     ended = replace(contents, trace_columns={"model": pl.String()})
-    assert [rule.partition(":")[0] for rule in missing_rules(bare.roles, ended, {})] == [
+    assert [rule.partition(":")[0] for rule in missing_rules(ended, {}, action, fitted=True)] == [
         "no rule `truncation only`", "no rule `near limit (0.9)`", "no rule `completed only`"
     ]  # fmt: skip
-    ungated = list(missing_rules(replace(bare.roles, gates={}), contents, {}))
+    ungated = list(missing_rules(contents, {}, action, fitted=False))
     assert ungated[-1] == "no rule `completed only`: no gate for `active_verify` is there"
 
 

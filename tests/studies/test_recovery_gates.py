@@ -1,4 +1,7 @@
-"""Gates beside each other in the study of thinking again: whose they are, what they gain, and what is fitted where."""
+"""Gates beside each other in the study of thinking again: whose they are, what they gain, and what is fitted where.
+
+Slow, because gates are fitted on two data sets; `tests/replay/test_gate_sets.py` has the quick ones.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
-from replay.studies.recovery.cases import KINDS, MOST
+from replay.analyses.repair_examples import KINDS, MOST
+from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.gates import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE
 from replay.studies.recovery.report import report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy
@@ -21,12 +24,13 @@ from thinkback.app import app
 from toolkit.log import Log, open_log, write_log
 from toolkit.show import Table
 
+pytestmark = pytest.mark.slow
 PERFECT = "fix:active_verify:perfect"
 """A verifier that knows which answers active verification repairs."""
 
 
 def made(path: Path) -> Log:
-    """1,200 examples of two data sets, `easy` and `hard`, with a perfect classifier of repairs.
+    """1,200 examples of two data sets, `easy` and `hard`, with two actions and a perfect classifier of repairs.
 
     Two verifiers are of no action. Of `hard`, continuing is always wrong, so that the best action is another one.
     """
@@ -36,9 +40,13 @@ def made(path: Path) -> Log:
     examples = names["examples"].with_columns(dataset=named)
     hard = pl.col("example_id").is_in(examples.filter(dataset="hard")["example_id"].implode())
     spoilt = hard & (pl.col("action") == "continue")
-    traces = names["traces"].with_columns(
-        answer=pl.when(spoilt).then(pl.lit("none of these")).otherwise("answer"),
-        correct=pl.when(spoilt).then(pl.lit(value=False)).otherwise("correct"),
+    traces = (
+        names["traces"]
+        .filter(pl.col("action") != "self_correct")
+        .with_columns(
+            answer=pl.when(spoilt).then(pl.lit("none of these")).otherwise("answer"),
+            correct=pl.when(spoilt).then(pl.lit(value=False)).otherwise("correct"),
+        )
     )
     first = traces.filter((pl.col("pool") == "short") & (pl.col("sample_index") == 0))
     repaired = (
@@ -64,7 +72,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 @pytest.fixture(scope="module")
 def own(log: Log) -> dict[str, DatasetStudy]:
-    return {study.dataset: study for study in study_recovery(log, resamples=20).parts}
+    return {study.dataset: study for study in study_recovery(log, resamples=10).parts}
 
 
 def column(table: Table, name: str) -> list[object]:
@@ -113,7 +121,6 @@ def test_a_gate_of_another_data_set_is_frozen(own: dict[str, DatasetStudy]) -> N
     assert (moved.file.sha256, moved.fitted_on) == (there.sha256, "easy")
 
 
-@pytest.mark.slow
 def test_pooled_gates_are_of_both_and_say_so(log: Log, own: dict[str, DatasetStudy]) -> None:
     studies = study_recovery(log, resamples=20, pooled=True, action="active_verify").parts
     gates = [study.roles.gates["active_verify"] for study in studies]
@@ -199,11 +206,11 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     assert "hard: figure `threshold_sweep` is without flips: there are none at any threshold" in told
 
 
-@pytest.mark.slow
 def test_several_gate_files_stand_beside_the_fitted_ones(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("toolkit.show.report.FORMATS", ("svg",))
     fit = ["fit-gate", log.address, "--action", "active_verify", "--tune", "split='dev'"]
     kinds = {"one": ["--on", "split='train'"], "two": ["--kind", "score", "--features", f"verifier:{PERFECT}"]}
     for name, kind in kinds.items():

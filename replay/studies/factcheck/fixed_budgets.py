@@ -13,9 +13,9 @@ import polars as pl
 from replay.analyses.budgets import BEST, Budgets, budgets
 from replay.analyses.pool_depth import pool_depth
 from replay.analyses.surrogate_keys import AtUnseen, fixed_by_keys
+from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.kit.cells import of_dataset
 from replay.studies.kit.choices import pools_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, listed

@@ -15,7 +15,7 @@ from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolve
 from replay.analyses.setting_sweep import Sweep
 from replay.analyses.verifier_calibration import VerifierCalibration, calibrations
 from replay.analyses.wall_clock import WallClock, wall_clock
-from replay.data.conditions import examples_of, matching, refuse_overlap
+from replay.data.conditions import examples_of, matching, of_dataset, refuse_overlap
 from replay.data.contents import read_contents
 from replay.runs.coverage_notes import FREE, WARN_EXCLUDED
 from replay.studies.factcheck import runs, sensitivity
@@ -32,7 +32,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, 
 from replay.studies.factcheck.variants import Variants, variants
 from replay.studies.kit.budget_tables import lacking
 from replay.studies.kit.cases import Cases
-from replay.studies.kit.cells import of_dataset, warnings_of
+from replay.studies.kit.cells import warnings_of
 from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_listwise, verifiers_of
 from replay.studies.kit.gaps import reasons, told_left_out
 from replay.studies.kit.published import PublishedDataset

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
-from toolkit.log import Log, collect
 from toolkit.notes import Severity
 from toolkit.show import ShownInterval
 from toolkit.stats import Interval, Summary
@@ -57,6 +56,14 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
 
 
+def warned(dataset: str, result: Result, alone: bool) -> Iterator[str]:
+    """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
+    named = "" if alone else f"{dataset}: "
+    for note in result.notes:
+        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
+            yield str(replace(note, text=f"{named}{note.text}"))
+
+
 def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
     """An interval of the toolkit's statistics as a cell, times `scale`."""
     if found is None or found.estimate is None:
@@ -67,15 +74,3 @@ def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
 def estimate(found: Any) -> float | None:
     """The estimate of a cell."""
     return None if found is None else found.estimate
-
-
-def datasets(log: Log, ids: pl.Series) -> Iterator[str]:
-    """Data sets of some examples, by name."""
-    scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
-    yield from collect(scan.select(pl.col("dataset").drop_nulls().unique().sort()), log)["dataset"]
-
-
-def of_dataset(where: str | None, dataset: str) -> str:
-    """The condition on the examples of one data set, among those of another condition."""
-    quoted = dataset.replace("'", "''")
-    return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"

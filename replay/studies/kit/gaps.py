@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import polars as pl
 
+from replay.runs.result import Result
 from replay.runs.reuse import first_ids
 from toolkit.show import table_of
 
@@ -51,6 +52,35 @@ def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]
             of_all = all(line in others for _, others in by_part)
             lines.append(line if of_all else f"{dataset}: {line}")
     return list(dict.fromkeys(lines))
+
+
+def told_among(told: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Lines by data set, each once, with the names of those that it is told of where these are not all."""
+    among = {line: [name for name, own in told.items() if line in own] for lines in told.values() for line in lines}
+    return tuple(line if len(own) == len(told) else f"{line} ({', '.join(own)})" for line, own in among.items())
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
+
+    what: str
+    metric: str
+    columns: frozenset[str]
+
+    def policies(self, result: Result) -> list[str]:
+        """The policies whose value it takes away."""
+        known = result.summary.filter((pl.col("metric") == self.metric) & pl.col("estimate").is_not_null())["policy"]
+        return [policy.name for policy in result.policies if policy.name not in set(known)]
+
+
+def gaps_of(lacks: Iterable[Lack], results: Mapping[str, Result]) -> Iterator[Gap]:
+    """What is said of a run for each data set: the data sets are named where not all of them lack it."""
+    for lack in lacks:
+        short = [dataset for dataset, result in results.items() if lack.policies(result)]
+        where = "" if len(short) == len(results) else f"{', '.join(short)}: "
+        if short:
+            yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
 
 
 def reasons(missing: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -67,6 +67,12 @@ class Work:
             return left
         own = f"{known.lower()}_"
         return {key.removeprefix(own): value for key, value in left.items() if key.startswith(own)}
+
+    def finder(
+        self, table: str, key: str, named: Callable[[str], object] = lambda name: name
+    ) -> Callable[[str, str], PublishedRow]:
+        """Finds rows by data set and one column; `named` gives the work's name of what is asked for, None of none."""
+        return lambda dataset, name: self.row(table, dataset, **{key: named(name)})
 
     def stated(self, text: str) -> float:
         """The number that the work's text, outside its tables, states of something."""

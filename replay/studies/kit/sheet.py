@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol
 
 from replay.studies.kit.gaps import P
@@ -103,6 +103,11 @@ def intervals(
 def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, **keys: Any) -> Column:
     """A column of words."""
     return Column(heading, key, Words(), value=value, **keys)
+
+
+def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
+    """A column with published numbers of a key, after all other columns."""
+    return replace(column, theirs=Theirs(key, heading, name, Number(decimals), apart=True))
 
 
 def _form(keys: dict[str, Any]) -> dict[str, Any]:

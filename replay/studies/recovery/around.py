@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
-import polars as pl
-
-from replay.studies.kit.cells import TOLD
-from replay.studies.kit.gaps import Gap, unlogged
+from replay.studies.kit.cells import warned
+from replay.studies.kit.gaps import Lack, gaps_of
 from replay.studies.kit.layout import Surroundings
+from replay.studies.recovery.policies import Roles
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
-from toolkit.notes import Severity
 
 LACKING = {
-    "tokens": ("total_tokens", frozenset({
+    "tokens": Lack("tokens", "total_tokens", frozenset({
         "action_tokens", "total_tokens", "base_tokens", "finalizer_tokens", "relative", "regret", "best", "on_front",
         "action_tokens_saved", "total_tokens_saved", "difference", "per_1000_priced",
     })),
-    "seconds": ("latency_s", frozenset({"mean", "p50", "p95", "p99"})),
-    "uses of a finalizer": (
-        "finalizers", frozenset({"calls", "finalizers", "calls_avoided", "finalizer_rate"})
+    "seconds": Lack("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
+    "finalizers": Lack(
+        "uses of a finalizer", "finalizers", frozenset({"calls", "finalizers", "calls_avoided", "finalizer_rate"})
     ),
-    "finish reasons": ("truncated", frozenset({"truncated", "truncation_rate"})),
+    "truncated": Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
-"""What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
 NO_GATE = "no gate was fitted for the primary action"
 FIGURES_OF = {
     "cost_accuracy": "no policy's tokens are logged throughout",
@@ -46,30 +42,10 @@ def surroundings(studies: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
     return Surroundings(
         simulated=any(one.result.simulated for one in studies),
         dataset="dataset",
-        above=lambda sheet, parts: [told for one in parts for told in warnings_of(one, len(parts) == 1)],
+        above=lambda sheet, parts: [told for one in parts for told in warned(one.dataset, one.result, len(parts) == 1)],
         below=lambda sheet, parts, shown: [counted],
-        gaps=lambda sheet, parts: _gaps(parts),
+        gaps=lambda sheet, parts: gaps_of(LACKING.values(), {part.dataset: part.result for part in parts}),
     )
-
-
-def lacking(study: DatasetStudy) -> dict[str, list[str]]:
-    """What is not logged for every trace, with the policies whose value it takes away."""
-    summary = study.result.summary
-    found = {}
-    for kind, (metric, _) in LACKING.items():
-        known = summary.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())["policy"].to_list()
-        without = [policy for policy in study.policies if policy not in known]
-        if without:
-            found[kind] = without
-    return found
-
-
-def _gaps(studies: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    for kind, (_, columns) in LACKING.items():
-        short = [study.dataset for study in studies if kind in lacking(study)]
-        where = "" if len(short) == len(studies) else f"{', '.join(short)}: "
-        if short:
-            yield Gap(where + unlogged(kind, "trace"), columns)
 
 
 def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
@@ -81,7 +57,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     named = study.named
     shown = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
     shown |= {*named.samples, *named.oracles}
-    without = [policy for policy in lacking(study).get("tokens", ()) if policy in shown]
+    without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in shown]
     if without and "cost_accuracy" in drawn:
         names = listed(without)
         yield f"{study.dataset}: figure `cost_accuracy` is without {names}: their tokens are not logged throughout"
@@ -91,9 +67,19 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
         yield f"{study.dataset}: figure `threshold_sweep` is without flips: there are none at any threshold"
 
 
-def warnings_of(study: DatasetStudy, alone: bool) -> Iterator[str]:
-    """A data set's warnings and which calls of its log failed, with its name where it is not `alone`."""
-    named = "" if alone else f"{study.dataset}: "
-    for note in study.notes:
-        if note.severity is Severity.WARNING or note.code in TOLD[:1]:
-            yield str(replace(note, text=f"{named}{note.text}"))
+def caveats(roles: Roles, rules: bool) -> tuple[str, ...]:
+    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+
+    `rules`: whether rules without a fit are compared in place of a gate.
+    """
+    found = []
+    if not roles.screened_apart:
+        found.append("the actions were screened on the reported examples, because those of `on` could not be used")
+    if rules and roles.action not in roles.gates:
+        found.append(
+            f"no gate for `{roles.action}` was fitted and tuned on other examples, so rules without a fit are "
+            "compared, on the reported examples alone"
+        )
+    if not found:
+        return ()
+    return (*found, "before relying on the verdict, hold more examples back for `on` and `tune` and ask again")

@@ -34,45 +34,27 @@ def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
 
 def published_price(dataset: str, part: str, what: str) -> PublishedRow:
     """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
-    return WORK.row("28", dataset, policy=_policy(part, what))
+    found = WORK.row("28", dataset, policy=_policy(part, what))
+    return {key: value for key, value in found.items() if key != "total_tokens"}
 
 
-def published_comparison(dataset: str, comparison: str) -> PublishedRow:
-    """Difference, interval and p of a paired comparison (table 10)."""
-    return WORK.row("10", dataset, comparison=comparison)
-
-
-def published_state(dataset: str, state: str) -> PublishedRow:
-    """Accuracies of the completed or truncated base attempts (table 11)."""
-    return WORK.row("11", dataset, attempt_state=state)
-
-
-def published_gate(dataset: str, gate: str) -> PublishedRow:
-    """Accuracy and rate of the gate on cheap features (table 3), which is ours for active verification."""
-    return WORK.row("3", dataset, gate="cheap features" if _plain(gate) == "activeverify" else None)
-
-
-def published_action(dataset: str, action: str) -> PublishedRow:
-    """Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on (table 4)."""
-    return WORK.row("4", dataset, action=SCREENED.get(_plain(action)))
+published_comparison = WORK.finder("10", "comparison")
+"""Difference, interval and p of a paired comparison."""
+published_state = WORK.finder("11", "attempt_state")
+"""Accuracies of the completed or truncated base attempts."""
+published_gate = WORK.finder("3", "gate", lambda gate: "cheap features" if _plain(gate) == "activeverify" else None)
+"""Accuracy and rate of the gate on cheap features, which is ours for active verification."""
+published_action = WORK.finder("4", "action", lambda action: SCREENED.get(_plain(action)))
+"""Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on."""
+published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(limit) if limit.isdigit() else None)
+"""Accuracy, tokens, finalizers and truncation of an initial budget."""
+published_requests = WORK.finder("21", "comparison")
+"""What a comparison means for 1,000 requests."""
 
 
 def published_rule(dataset: str, rule: str) -> PublishedRow:
-    """Accuracy, rate, action tokens and flips of a routing rule or a diagnostic (tables 12 and 22).
-
-    `rule` is in the paper's words, such as "cheap features".
-    """
+    """Accuracy, rate, action tokens and flips of a routing rule or a diagnostic, in the paper's words (12 and 22)."""
     return WORK.row("12", dataset, rule=rule) or WORK.row("22", dataset, policy=rule)
-
-
-def published_budget(dataset: str, limit: str) -> PublishedRow:
-    """Accuracy, tokens, finalizers and truncation of an initial budget (table 20)."""
-    return WORK.row("20", dataset, initial_budget_tokens=int(limit) if limit.isdigit() else None)
-
-
-def published_requests(dataset: str, comparison: str) -> PublishedRow:
-    """What a comparison means for 1,000 requests (table 21)."""
-    return WORK.row("21", dataset, comparison=comparison)
 
 
 def verb(action: str) -> str:

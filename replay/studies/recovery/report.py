@@ -6,16 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from replay.analyses.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
-from replay.policies.gate_file import GateFile, gate_given, write_text
+from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
+from replay.gatefit.gate_set import gate_texts
+from replay.policies.gate_file import GateFile, gate_given
+from replay.studies.kit.cells import warned
+from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import told_left_out
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed
-from replay.studies.recovery.around import missing_figures, surroundings, warnings_of
-from replay.studies.recovery.cases import CASES_TOLD, case_files
-from replay.studies.recovery.checks import ON, TUNE, caveats, check_rows, refuse_seen
+from replay.studies.recovery.around import caveats, missing_figures, surroundings
 from replay.studies.recovery.costs import COST_SHEETS
-from replay.studies.recovery.figures import drawable, figures
+from replay.studies.recovery.figures import FIGURES
 from replay.studies.recovery.roles import RecoverySetting
 from replay.studies.recovery.study import DatasetStudy, study_log
 from replay.studies.recovery.tables import CALIBRATION, POLICY_SHEETS
@@ -86,22 +89,23 @@ def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
 def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.result.simulated for study in studies)
-    undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(study)))]
+    undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
-    words["Examples"] = [CASES_TOLD] if cases else []
+    words["Examples"] = [EXAMPLES_TOLD] if cases else []
     words["What could not be done"] = undone
     return StudyReport(
         title=f"Think again or think longer, on {name}",
         tables=tables(studies),
-        draw=lambda: by_dataset(studies, figures),
+        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study)),
         words=words,
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
-        files={**_gate_files(studies), **(case_files(cases, simulated) if cases else {})},
+        files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
+        | (example_files(cases, simulated) if cases else {}),
         told=[*_said(studies), *undone],
         simulated=simulated,
         parts=studies,
@@ -122,18 +126,5 @@ def _said(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         yield from (f"  {sentence}" for sentence in _told(study))
     alone = len(studies) == 1
     for study in studies:
-        yield from warnings_of(study, alone)
+        yield from warned(study.dataset, study.result, alone)
         yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
-
-
-def _gate_files(studies: Sequence[DatasetStudy]) -> dict[str, str]:
-    """The gates that act, one file each; equal ones of several data sets are one file."""
-    found: dict[str, dict[str, str]] = {}
-    for study in studies:
-        for action, gate in study.roles.gates.items():
-            found.setdefault(action, {})[filed(study.dataset)] = write_text(gate.file.content)
-    return {
-        f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
-        for action, texts in found.items()
-        for dataset, text in texts.items()
-    }

@@ -6,14 +6,11 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from replay.studies.kit.cells import cell
-from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.outcomes import SAVED, Comparison
+from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import ShownInterval
-from toolkit.stats import paired_interval, paired_reduction
 
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
@@ -37,7 +34,7 @@ class StudyPolicy:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
-        return cell(self.study.result.statistics, self.policy, metric, scale)
+        return self.study.cell(self.policy, metric, scale)
 
     def number(self, metric: str) -> float | None:
         """The estimate of a metric."""
@@ -45,13 +42,14 @@ class StudyPolicy:
         return None if found is None else found.estimate
 
     @property
+    def base(self) -> StudyPolicy:
+        """The base attempt."""
+        return StudyPolicy(self.study, self.study.named.base, BASE)
+
+    @property
     def on_base(self) -> bool:
         """Whether it begins with the base attempt."""
         return self.part in (BASE, *ACTING)
-
-    def published(self, find: published.Find) -> PublishedRow:
-        """The published row of the policy."""
-        return find(self.study.dataset, self.part, self.what)
 
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:
@@ -66,6 +64,12 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
     return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
 
 
+def headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
+    """A row for each of them, beside the published one."""
+    for one in headline(study):
+        yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
+
+
 def limit(study: DatasetStudy, pool: str) -> str:
     """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
 
@@ -73,45 +77,6 @@ def limit(study: DatasetStudy, pool: str) -> str:
     """
     limits = study.roles.limits
     return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
-
-
-def paired_cell(
-    study: DatasetStudy, first: str, second: str, metric: str = "correct", scale: float = 1.0
-) -> tuple[ShownInterval | None, float | None]:
-    """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
-    one, two = study.values(first)[metric], study.values(second)[metric]
-    found = paired_interval(one, two, cluster=study.cluster, settings=study.settings)
-    return ShownInterval.of((found.difference, found.low, found.high), scale), found.p_value
-
-
-SAVED = "action tokens saved"
-COMPARED = {
-    "correct": ("accuracy, points", 100.0),
-    "flip": ("flips, points", 100.0),
-    "total_tokens": ("total tokens", 1.0),
-    SAVED: ("action tokens saved %", 100.0),
-}
-"""What the paired table calls what it compares, and what that is multiplied with."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A row of the paired table: two policies, what is compared, and the paper's name of that."""
-
-    first: str
-    second: str
-    metric: str
-    name: str = ""
-
-    def cell(self, study: DatasetStudy) -> tuple[ShownInterval | None, float | None]:
-        """The difference with its interval, and its p-value."""
-        if self.metric != SAVED:
-            return paired_cell(study, self.first, self.second, self.metric, COMPARED[self.metric][1])
-        one, two = (study.values(policy)["action_tokens"] for policy in (self.first, self.second))
-        if np.isnan(one).any() or np.isnan(two).any():
-            return None, None
-        found = paired_reduction(one, two, "action_tokens", cluster=study.cluster, settings=study.settings)
-        return ShownInterval.of((found.difference, found.low, found.high), 100), None
 
 
 def comparisons(study: DatasetStudy) -> list[Comparison]:

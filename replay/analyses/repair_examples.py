@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[str, Callable[[Outcome, Outcome, Outcome], Outcome]]] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class RepairExample:
     """An example of a kind: the base attempt, and the first revision of which the kind is true."""
 
     kind: str
@@ -42,15 +42,13 @@ class Case:
     revised_text: str | None
 
 
-def chosen_cases(
-    log: Log, base: str, action: str, pool: str | None, ids: Sequence[str], always: dict[str, np.ndarray],
+def repair_examples(
+    log: Log, base: str, action: str, pool: str | None, ids: Sequence[str], fix: np.ndarray, flip: np.ndarray,
     acted: np.ndarray,
-) -> tuple[Case, ...]:  # fmt: skip
-    """The first examples of each kind: `ids`, and columns (N,) of always acting, are in the order of `acted` (N,)."""
+) -> tuple[RepairExample, ...]:  # fmt: skip
+    """The first examples of each kind: `ids`, `fix` and `flip` (N,) of always acting, and where the gate acts (N,)."""
     found = [
-        (kind, name)
-        for kind, (_, where) in KINDS.items()
-        for name in np.array(ids)[where(always["fix"], always["flip"], acted)][:MOST]
+        (kind, name) for kind, (_, where) in KINDS.items() for name in np.array(ids)[where(fix, flip, acted)][:MOST]
     ]
     texts = _texts(log, base, action, pool, {name for _, name in found})
     return tuple(_case(kind, texts[name]) for kind, name in found)
@@ -73,10 +71,10 @@ def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str])
     return {name: rows.filter(example_id=name).sort("sample_index") for name in wanted}
 
 
-def _case(kind: str, rows: pl.DataFrame) -> Case:
+def _case(kind: str, rows: pl.DataFrame) -> RepairExample:
     right = kind in ("fixed", "missed repair")
     row = next(iter(rows.filter(pl.col("correct") == right).iter_rows(named=True)), rows.row(0, named=True))
-    return Case(
+    return RepairExample(
         kind, row["example_id"], row["action"], _cut(row["question"]) or "", row["gold"], row["base_answer"],
         _cut(row["base_text"]), row["answer"], _cut(row["text"]),
     )  # fmt: skip
@@ -86,14 +84,14 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-CASES_TOLD = (
+EXAMPLES_TOLD = (
     f"`examples.md` has the first {MOST} examples by their ids, with texts, of each kind, and `examples.csv` the same "
     "as data: where the primary action repairs or spoils the answer, and where the gate keeps it from that"
 )
 
 
-def case_files(cases: Mapping[str, Sequence[Case]], simulated: bool) -> dict[str, str]:
-    """The cases of data sets as a CSV file and in Markdown."""
+def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool) -> dict[str, str]:
+    """The examples of data sets as a CSV file and in Markdown."""
     rows = [{"dataset": name, **vars(case)} for name, own in cases.items() for case in own]
     table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
     words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_told(own))]
@@ -102,7 +100,7 @@ def case_files(cases: Mapping[str, Sequence[Case]], simulated: bool) -> dict[str
     return {"examples.csv": table.csv({"simulated": "true"} if simulated else {}), "examples.md": "\n".join(words)}
 
 
-def _told(cases: Sequence[Case]) -> Iterator[str]:
+def _told(cases: Sequence[RepairExample]) -> Iterator[str]:
     """The cases in Markdown: a heading a kind, the texts as they are."""
     for kind, (meaning, _) in KINDS.items():
         own = [case for case in cases if case.kind == kind]

@@ -1,15 +1,14 @@
-"""What the study on thinking again refuses before it starts, and what its verdict must be read with."""
+"""What is refused before gates are fitted and reported: examples that overlap, and gates that do not fit a log."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 
-from replay.data.conditions import examples_of, matching
+from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
 from replay.runs.reuse import first_ids, seen_by
-from replay.studies.recovery.policies import Roles
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
@@ -24,8 +23,8 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     """
     told = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
     found = {
-        "on": set(matching(log, on, "on")) if on else _split(log, ON),
-        "tune": set(matching(log, tune, "tune")) if tune else _split(log, TUNE),
+        "on": set(matching(log, on, "on") if on else matching_or_none(log, ON)),
+        "tune": set(matching(log, tune, "tune") if tune else matching_or_none(log, TUNE)),
         "where": set(matching(log, where, "where")),
     }
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
@@ -37,47 +36,20 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
             )
 
 
-def _split(log: Log, condition: str) -> set[str]:
-    """Ids of the examples of a default condition, none where the log names no such split."""
-    try:
-        return set(matching(log, condition, "split"))
-    except ThinkbackError:
-        return set()
-
-
-def revision_pools(
-    named: Collection[str], given: Collection[GateFile], base: str, contents: Contents
-) -> dict[tuple[str, str], str | None]:
-    """The pool of the revisions of every (action, base), None where there is one alone.
-
-    Of actions with several it is the one that is named, or that of a given gate; where that is none or more than
-    one the study's own base is refused, and others are left out.
-    """
-    known = {pool for _, _, pool in contents.revisions}
-    for name in named:
-        if name not in known:
+def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None, action: str | None) -> None:
+    """Refuse frozen gates of another base or other actions than are asked for, before anything else."""
+    bases = sorted({one for _, one, _ in contents.revisions})
+    known = {gate.action for gate in gates}
+    for gate in gates if bases else ():
+        _check_gate(gate, base, None if action in known else action, bases, contents)
+        if gate.base != gates[0].base:
             raise ThinkbackError(
-                f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}"
+                f"gate files `{gates[0].path}` and `{gate.path}` are of base attempts of two pools, "
+                f"`{gates[0].base}` and `{gate.base}`: study one after the other"
             )
-    found: dict[tuple[str, str], str | None] = {}
-    for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
-        own = sorted(pool for *key, pool in contents.revisions if key == [action, one])
-        frozen = [gate.pool for gate in given if not named and (gate.action, gate.base) == (action, one)]
-        chosen = [pool for pool in own if pool in named or pool in frozen]
-        if len(own) == 1 or len(chosen) == 1:
-            found[action, one] = chosen[0] if len(own) > 1 else None
-        elif one == base:
-            raise ThinkbackError(
-                f"action `{action}` of pool `{base}` has several pools of revisions "
-                f"({listed(own)}): name one of them with {argument('pool')}"
-            )
-    return found
 
 
-def check_gate(
-    gate: GateFile, base: str | None, action: str | None, bases: Collection[str], actions: Collection[str]
-) -> None:
-    """Refuse a frozen gate of another base or another action than the study's, before anything else."""
+def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Sequence[str], contents: Contents) -> None:
     if gate.base not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
@@ -90,6 +62,7 @@ def check_gate(
                 f"gate file `{gate.path}` is for {option} `{own}`, not for `{asked}`: fit another one, or leave out "
                 f"{argument(option)}"
             )
+    actions = {own for own, one, _ in contents.revisions if one == gate.base}
     if gate.action not in actions:
         raise ThinkbackError(
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which pool `{gate.base}` has no "
@@ -114,21 +87,3 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
             f"{told} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others with "
             f"{argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )
-
-
-def caveats(roles: Roles, rules: bool) -> tuple[str, ...]:
-    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
-
-    `rules`: whether rules without a fit are compared in place of a gate.
-    """
-    found = []
-    if not roles.screened_apart:
-        found.append("the actions were screened on the reported examples, because those of `on` could not be used")
-    if rules and roles.action not in roles.gates:
-        found.append(
-            f"no gate for `{roles.action}` was fitted and tuned on other examples, so rules without a fit are "
-            "compared, on the reported examples alone"
-        )
-    if not found:
-        return ()
-    return (*found, "before relying on the verdict, hold more examples back for `on` and `tune` and ask again")

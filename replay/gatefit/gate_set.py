@@ -1,4 +1,4 @@
-"""The gates of the study: fitted on a data set's own examples, beside scores of classifiers, rules, and given files."""
+"""Gates beside each other: fitted on a data set or another one, scores of classifiers, rules, given files."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from pathlib import PurePath
 
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import matching_or_none, of_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
-from replay.policies.gate_file import GateFile
+from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 
-HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
-"""Routing rules on one feature, where the log has it."""
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
@@ -28,7 +26,7 @@ FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
 
 
 @dataclass(frozen=True)
-class StudyGate:
+class NamedGate:
     """A gate with its name in tables and what stands behind it; `policy` acts by it.
 
     `fitted_on` names the data sets whose examples it was fitted or tuned on, as far as that is known.
@@ -87,20 +85,25 @@ class GateFitting:
 
     def own(
         self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), shown: str = ""
-    ) -> list[StudyGate]:
-        """The gate as one of the study, or nothing."""
+    ) -> list[NamedGate]:
+        """The gate by its name, or nothing."""
         found = self.fit(action, kind, features, shown)
-        return [StudyGate(policy, shown or part, part, *found)] if found is not None else []
+        return [NamedGate(policy, shown or part, part, *found)] if found is not None else []
 
 
-def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, StudyGate]:
+def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
     """The gate on cheap features of every action that has one, by action."""
     made = [gate for name in actions for gate in fitting.own(name, "logistic", CHEAP, f"selective {name}")]
     return {gate.action: gate for gate in made}
 
 
-def rival_gates(fitting: GateFitting, action: str, actions: Collection[str], contents: Contents) -> list[StudyGate]:
-    """Gates beside the cheap ones: boosted trees and rules for the primary action, classifiers for every action."""
+def rival_gates(
+    fitting: GateFitting, action: str, actions: Collection[str], contents: Contents, rules: Mapping[str, str]
+) -> list[NamedGate]:
+    """Gates beside the cheap ones: boosted trees and rules for the primary action, classifiers for every action.
+
+    `rules` maps names to the feature that each is on; those that the log does not have are left out.
+    """
     found = fitting.own(action, "trees", TREES, "boosted-trees gate")
     for verifier in sorted(contents.verifiers):
         named = FIX.fullmatch(verifier)
@@ -109,23 +112,23 @@ def rival_gates(fitting: GateFitting, action: str, actions: Collection[str], con
             policy = f"selective {predicted}: {verifier}"
             own = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
             found += own.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
-    for name, feature in HEURISTICS.items():
+    for name, feature in rules.items():
         if feature in contents.features:
             found += fitting.own(action, "score", RULE, name, (f"feature:{feature}",), name)
     return found
 
 
 def given_gates(
-    given: Sequence[GateFile], cheap: Mapping[str, StudyGate]
-) -> tuple[dict[str, StudyGate], list[StudyGate]]:
+    given: Sequence[GateFile], cheap: Mapping[str, NamedGate]
+) -> tuple[dict[str, NamedGate], list[NamedGate]]:
     """(the gate that acts for each action, others): of an action with given files the first, then the cheap one too."""
     acting = dict(cheap)
-    others: list[StudyGate] = []
+    others: list[NamedGate] = []
     for number, file in enumerate(given):
         first = all(file.action != earlier.action for earlier in given[:number])
         name = PurePath(file.path).name
         name += f" ({number + 1})" if [PurePath(one.path).name for one in given].count(name) > 1 else ""
-        gate = StudyGate(f"selective {file.action}", name, GIVEN, file)
+        gate = NamedGate(f"selective {file.action}", name, GIVEN, file)
         if not first:
             others.append(replace(gate, policy=f"{gate.policy}: {name}"))
             continue
@@ -135,7 +138,7 @@ def given_gates(
     return acting, others
 
 
-def transferred(fitting: GateFitting, here: Collection[StudyGate], there: Collection[StudyGate]) -> list[StudyGate]:
+def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]) -> list[NamedGate]:
     """The cheap gates of another data set, for this one's actions: on what both data sets have of its features.
 
     `fitting` is that of the other data set.
@@ -162,20 +165,24 @@ def scopes_of(log: Log, on: str, tune: str, dataset: str | None) -> list[Scope]:
     whole = Scope(", ".join(fitted or tuned), on, tune)
     if dataset is None or dataset not in fitted or dataset not in tuned or whole.names == dataset:
         return [whole]
-    return [Scope(dataset, within(on, dataset), within(tune, dataset)), whole]
-
-
-def within(condition: str, dataset: str) -> str:
-    """A condition on examples, of one data set alone."""
-    quoted = dataset.replace("'", "''")
-    return f"({condition}) AND dataset = '{quoted}'"
+    return [Scope(dataset, of_dataset(on, dataset), of_dataset(tune, dataset)), whole]
 
 
 def datasets_of(log: Log, condition: str) -> list[str]:
     """Data sets among the examples of a condition, none where it matches none."""
-    try:
-        ids = matching(log, condition, "on")
-    except ThinkbackError:
-        return []
+    ids = matching_or_none(log, condition)
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
+
+
+def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
+    """Gate files of data sets, by the names of their files, from their gates by action; equal ones are one file."""
+    found: dict[str, dict[str, str]] = {}
+    for dataset, gates in acting.items():
+        for action, gate in gates.items():
+            found.setdefault(action, {})[dataset] = write_text(gate.file.content)
+    return {
+        f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
+        for action, texts in found.items()
+        for dataset, text in texts.items()
+    }
