@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from replay.data.conditions import TEST, asked_about, has_test, matching
+from replay.data.conditions import TEST, asked_about, has_test, matching, of_dataset
 from replay.data.contents import read_contents
-from replay.studies.kit.cells import of_dataset
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log, collect
 
