@@ -34,7 +34,7 @@ def _differences(methods: Methods, method: str, against: str) -> dict[str, Value
 
 
 def _orders(number: int) -> str:
-    return "1 random order" if number == 1 else f"{number} random orders"
+    return "1 order" if number == 1 else f"{number} orders"
 
 
 def _compared(study: Study) -> dict[str, Methods]:
@@ -102,7 +102,8 @@ PAIRED = Sheet(
 )  # fmt: skip
 BEYOND: tuple[Sheet[Study], ...] = (
     Sheet(
-        "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool", ("Method",),
+        "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
+        ("Method",),
         (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
         averaged,
         (
