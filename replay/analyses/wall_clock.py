@@ -16,6 +16,7 @@ from toolkit.log import Log, collect, source_parts
 
 SECONDS = "wall_clock_s"
 NOT_LOGGED = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
+UNTOLD = "the log's {runs} runs do not all say which data set they are of, so their wall-clock is not added up"
 MOST_NAMED = 4
 """Pools that a reason names."""
 
@@ -65,7 +66,8 @@ class _Asked:
 def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
     """Of a pool and a verifier, summed over the runs that made them for the data sets of the examples of `where`.
 
-    A merged log has the runs of its parts. What copies of one run say alike counts once. `traces`: how many of the
+    A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets
+    are never added up. `traces`: how many of the
     pool exhaustive best-of-N takes; `depth`: how many there are.
     """
     asked = _Asked(pool, verifier, traces, where)
@@ -75,9 +77,12 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     parts = [part for part in source_parts(source) if _dataset(part) not in others]
     made, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
     runs = max(len(made.seconds), len(scored.seconds))
+    told = all(_dataset(part) is not None for part in parts if _has(part, asked))
+    if others and runs > 1 and not told:
+        return WallClock(None, None, runs, (UNTOLD.format(runs=runs),))
     if made.total is None or scored.total is None:
         return WallClock(made.total, scored.total, runs, tuple(_unsaid(asked, made, scored)))
-    elsewhere = others if all(_dataset(part) is not None for part in parts if _has(part, asked)) else set()
+    elsewhere = others if told else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
     return WallClock(made.total, scored.total, runs, tuple(_unlike(log, asked, depth, ran, scored.own)))
 
@@ -92,9 +97,9 @@ def scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
 
 
 def _dataset(part: Mapping[str, Any]) -> str | None:
-    """The data set that a run was made of, where its settings say so."""
+    """The data set that a run was made of, where its settings say so; a simulation's source names its own."""
     settings = part.get("settings")
-    name = settings.get("data.dataset") if isinstance(settings, Mapping) else None
+    name = settings.get("data.dataset") if isinstance(settings, Mapping) else part.get("data_set")
     return name if isinstance(name, str) else None
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
+from statistics import fmean
 
 import polars as pl
 import pytest
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
+from replay.studies.factcheck import heldout
 from replay.studies.factcheck.check import KNOWN, check_simulation
-from replay.studies.factcheck.fixed_budgets import BUDGETS
-from replay.studies.factcheck.heldout import SPLITS, TRACES, held_out
-from replay.studies.factcheck.runs import SURROGATE
-from replay.studies.kit.fidelity import HeldOut, HeldOutNumber
+from replay.studies.factcheck.fixed_budgets import PUBLISHED_POOLS
+from replay.studies.factcheck.heldout import POOLS, PublishedPool, signs
+from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
+from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
 from toolkit.errors import ThinkbackError
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log
 
 
@@ -65,6 +69,8 @@ def test_the_validation_split_is_the_published_one_and_leaves_the_test_claims_as
     whole = hashlib.sha256()
     for table in ("examples", "traces", "verifications", "features"):
         rows = collect(log.scan(table), log).filter(pl.col("example_id").str.contains("-test-"))
+        later = {"traces": ["completion_ids"], "verifications": ["fold", "token_logprobs"]}.get(table, [])
+        rows = rows.drop(later)  # columns that logs did not have then
         for row in rows.rows():
             whole.update(json.dumps(row, default=str).encode())
     assert whole.hexdigest() == "2a661dbda84f8350ef8235e17abfe3bdbf01b985f3df1bde28e4a58cbcf1c064"
@@ -87,12 +93,37 @@ def test_wall_clock_is_told_by_pool(tmp_path: Path) -> None:
 def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     log = simulate_claims(tmp_path / "log", name, traces=16)
     lines = check_simulation(log, name, "n16")
-    far = {(name, line.table, line.method, line.what) for line in lines if line.within is False}
+    far = {(name, line.table, line.method, line.what) for line in lines if not line.within}
     assert far == {key for key in KNOWN if key[0] == name}
+    assert all(line.expected for line in lines)
     assert all(line.error is not None for line in lines)
-    assert all(line.distance <= 2 * line.error + 1e-9 for line in lines if line.distance is not None)
-    held = {line.table for line in lines if line.distance is not None}
-    assert held >= {"5.1", "5.3", "5.6", "B.1"} | ({"5.8", "5.9"} if name == "quantemp" else set())
+    assert all(line.distance <= 2 * line.error + 1e-9 for line in lines)
+    tables = {line.table for line in lines}
+    assert tables == {"5.1", "5.2", "5.3", "5.6", "B.1", "gold"} | ({"5.8", "5.9"} if name == "quantemp" else set())
+    gold = next(line for line in lines if line.table == "gold")
+    assert gold.published == {"quantemp": 72.5, "claimdecomp": 71.5}[name]
+    assert len(lines) == {"quantemp": 50, "claimdecomp": 31}[name]
+    if name == "quantemp":  # the thesis finds the surrogate ahead of both at each of these budgets but one
+        setting = FactcheckSetting("n16", "lora", CLAIM_FEATURES, asked={"where": "split = 'test'", "resamples": 1})
+        found = list(heldout._signs(log, POOLS[name][0], setting))
+        assert "".join("+" if one.simulated > 0 else "-" for one in found) == "-----" + "---+-"
+
+
+def test_a_known_failure_may_not_grow_or_turn() -> None:
+    """Known to be 3 too high, with a sampling error of 0.5: up to 3.5 is known, and nothing below the published one."""
+
+    high = Known(3.0, "why")
+
+    def of(simulated: float, known: Known | None = high) -> Line:
+        return Line("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
+
+    told = [(of(x).within, of(x).expected) for x in (10.9, 13.4, 13.6, 8.0)]
+    assert told == [(True, True), (False, True), (False, False), (False, False)]
+    assert (of(13.0, None).within, of(13.0, None).expected) == (False, False)
+    below = [of(x, Known(-3.0, "why")).expected for x in (6.6, 6.4, 12.0)]
+    assert below == [True, False, False]
+    verdicts = [row[-1] for row in check_table([of(10.9), of(13.4), of(13.6)], "fitted").rows]
+    assert verdicts == [True, "known", False]
 
 
 def test_distances_are_twice_as_far_for_the_small_data_set_but_within_two_sampling_errors(small: Log) -> None:
@@ -107,16 +138,63 @@ def test_distances_are_twice_as_far_for_the_small_data_set_but_within_two_sampli
     assert next(line.published for line in lines if line.what == few) == pytest.approx(3.0)
 
 
+SIGNS = {
+    "claimdecomp: less generation, points": ("---++++-", "------00"),
+    "claimdecomp: less random, expected, points": ("-----+--", "----+++-"),
+    "quantemp: less generation, points": ("-----", "-----"),
+    "quantemp: less random, expected, points": ("-----", "-----"),
+    "quantemp: validation, less generation, points": ("------+-", "------++"),
+    "quantemp: validation, less random, expected, points": ("--------", "-------+"),
+}
+"""Of the differences of table B.4, the signs of their means, in the order of their budgets: over two and ten seeds; 0:
+less than 0.02 points. What the manual's tables say of them rests on these.
+"""
+
+
+def signs_of(name: str, seeds: int, folder: Path) -> dict[str, str]:
+    """By data set, split and order, the signs of the mean differences."""
+    numbers: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        log = simulate_claims(folder / f"{name}-{seed}", name, traces=SIZES[name], seed=seed)
+        for one in signs(log, name, f"n{SIZES[name]}"):
+            numbers.setdefault(one.what, []).append(one.simulated)
+    found: dict[str, str] = {}
+    for what, values in numbers.items():
+        key = f"{name}: {re.sub('k = [0-9]+: ', '', what)}"
+        mean = fmean(values)
+        found[key] = found.get(key, "") + ("0" if abs(mean) < 0.02 else "+" if mean > 0 else "-")
+    return found
+
+
+SIZES = {name: next(pool.size for pool in POOLS[name] if pool.split == "test") for name in POOLS}
+
+
+@pytest.mark.parametrize("name", ["claimdecomp", pytest.param("quantemp", marks=pytest.mark.slow)])
+def test_signs_that_nothing_was_fitted_to_over_two_seeds(name: str, tmp_path: Path) -> None:
+    assert signs_of(name, 2, tmp_path) == {key: two for key, (two, _) in SIGNS.items() if key.startswith(name)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "above"), [("quantemp", set()), ("claimdecomp", {("generation", 20), ("generation", 25)})]
-)
-def test_signs_that_nothing_was_fitted_to(name: str, above: set[tuple[str, int]], tmp_path: Path) -> None:
-    """Where the surrogate is ahead in table B.4, seed 0: a change of sign is to be seen."""
-    log = simulate_claims(tmp_path / "log", name, traces=TRACES[name])
-    found = {x.first.what: x for x in held_out([log], name, f"n{TRACES[name]}") if x.first.table == "B.4"}
-    assert len(found) == 2 * len(BUDGETS[SPLITS[name][1]])
-    assert {what for what, x in found.items() if x.mean > 0.1} == {f"k = {k}: less {o}, points" for o, k in above}
+@pytest.mark.parametrize("name", simulations())
+def test_signs_that_nothing_was_fitted_to_over_ten_seeds(name: str, tmp_path: Path) -> None:
+    assert signs_of(name, 10, tmp_path) == {key: ten for key, (_, ten) in SIGNS.items() if key.startswith(name)}
+
+
+def test_every_pool_of_the_published_table_is_held_out() -> None:
+    pools = {(pool.name, pool.size) for of in POOLS.values() for pool in of}
+    assert pools == {(name, size) for (_, _, size), name in PUBLISHED_POOLS.items()}
+
+
+def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences to generation order keep the error of their claims; those to the random one have more."""
+    pool = PublishedPool("QuanTemp test", 15)  # whose published budgets the log's 15 traces have, too
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 20})
+    monkeypatch.setattr(heldout, "ORDERS_DRAWN", 2)
+    both = {one.what: one.error for one in heldout._signs(small, pool, setting)}
+    monkeypatch.setattr(heldout, "_one_order", lambda log, asked: {})
+    alone = {one.what: one.error for one in heldout._signs(small, pool, setting)}
+    for what, error in alone.items():
+        assert (both[what] > error + 0.01) if "random" in what else (both[what] == error), what
 
 
 def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None:

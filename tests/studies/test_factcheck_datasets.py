@@ -13,12 +13,13 @@ from matplotlib.collections import PolyCollection
 
 import thinkback as tb
 from generate.simulation.claims import simulate_claims
+from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import _of_dataset
 from replay.studies.factcheck.tables import quality
-from replay.studies.kit.choices import label_spaces
+from replay.studies.kit.choices import label_spaces, own_pools
 from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
@@ -53,6 +54,40 @@ def both(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tb.Stud
     return tb.study_factcheck(
         str(merged), published=["quantemp", "claimdecomp"], dev="split = 'dev'", **(ASKED | {"where": "split = 'test'"})
     )
+
+
+def of_own_pools(folder: Path, parts: list[Path]) -> Path:
+    """Both data sets, the pool of each under a name of its own."""
+    for path in parts:
+        log = open_log(path)
+        frames = {table: collect(log.scan(table), log) for table in log.shards}
+        frames["traces"] = frames["traces"].with_columns(pool=pl.lit(f"of-{path.name}"))
+        write_log(folder / path.name, name=path.name, tables=frames, simulated=True)
+    merge_logs([str(folder / path.name) for path in parts], folder / "both")
+    return folder / "both"
+
+
+def test_each_data_set_has_its_own_pool_where_none_is_named(parts: list[Path], tmp_path: Path) -> None:
+    log = open_log(of_own_pools(tmp_path, parts))
+    known = read_contents(log).pools
+    assert own_pools(log, None, known) == {"claimdecomp": "of-claimdecomp", "quantemp": "of-quantemp"}
+    assert own_pools(log, "dataset = 'quantemp'", known) == {"quantemp": "of-quantemp"}
+    two = collect(log.scan("traces"), log).with_columns(
+        pool=pl.when(pl.col("sample_index") > 7).then(pl.lit("more")).otherwise("pool")
+    )
+    frames = {table: collect(log.scan(table), log) for table in log.shards}
+    several = write_log(tmp_path / "several", name="several", tables=frames | {"traces": two}, simulated=True)
+    assert own_pools(several, None, read_contents(several).pools) == {}
+    with pytest.raises(ThinkbackError, match="has 3 pools, so name one"):
+        tb.study_factcheck(str(tmp_path / "several"))
+
+
+@pytest.mark.slow
+def test_pools_of_their_own_give_the_numbers_of_one_pool(parts: list[Path], tmp_path: Path) -> None:
+    merge_logs([str(path) for path in parts], tmp_path / "one")
+    made = [tb.study_factcheck(str(path), **ASKED) for path in (tmp_path / "one", of_own_pools(tmp_path, parts))]
+    assert made[0].tables["table_5_2"].rows == made[1].tables["table_5_2"].rows
+    assert [one["pool"] for one in made[1].record["datasets"].values()] == ["of-claimdecomp", "of-quantemp"]
 
 
 @pytest.mark.slow

@@ -393,7 +393,10 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
         (("--dev", "splt = 'dev'"), ("`--dev` (splt = 'dev')", "split")),
         (("--dev", "split = 'x'"), ("`--dev` matches no example",)),
         (("--other-verifier", "deepseek"), ("deepseek",)),
-        (("--cap", "16"), ("fewer than 16",)),
+        (("--dev", "true"), ("`--dev` (true) leaves no claim to report",)),
+        (("--verifier", "lora", "--other-verifier", "lora"), ("`--other-verifier` is `lora`, the verifier itself",)),
+        (("--published", ""), ("`--published` names no data set",)),
+        (("--cap", "16"), ("`--cap` is 16, and pool `n15` has 15 traces a claim",)),
     ],
 )
 def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options: tuple, words: tuple) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replay.studies.factcheck.heldout import GOLD
+from replay.studies.factcheck.check import GOLD
 from replay.studies.factcheck.published import WORK, published
 from replay.studies.kit.published import document
 from toolkit.errors import ThinkbackError
@@ -60,4 +60,4 @@ def test_numbers_are_found_by_table_and_row() -> None:
 
 
 def test_a_number_of_the_text() -> None:
-    assert WORK.stated(GOLD["quantemp"]) == 72.5
+    assert (WORK.stated(GOLD["quantemp"]), WORK.stated(GOLD["claimdecomp"])) == (72.5, 71.5)

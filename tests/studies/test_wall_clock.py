@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from generate.simulation.claims import simulate_claims
 from replay.analyses.pool_depth import pool_depth
 from replay.analyses.wall_clock import NOT_LOGGED, WallClock, wall_clock
 from tests.studies.claims import simulated, tables
-from toolkit.log import open_log, write_log
+from toolkit.log import collect, merge_logs, open_log, write_log
 
 SHIPPED = Path(__file__).parents[2] / "data" / "log"
 
@@ -56,6 +57,43 @@ def test_of_several_data_sets_only_the_runs_of_those_reported(tmp_path: Path) ->
     source = merged(run(100.0, 20.0, "a"), run(40.0, 8.0, "b"))
     found = clock(tmp_path, source, "dataset = 'b'")
     assert (found, found.seconds) == (WallClock(40.0, 8.0, 1), 48.0)
+
+
+def test_runs_that_name_no_data_set_are_not_added_up_where_there_are_two(tmp_path: Path) -> None:
+    """Either may be of the other data set, so the sum would be of both."""
+    source = merged(run(100.0, 20.0, seed=1), run(40.0, 8.0, seed=2))
+    why = ("the log's 2 runs do not all say which data set they are of, so their wall-clock is not added up",)
+    assert clock(tmp_path, source, "dataset = 'b'") == WallClock(None, None, 2, why)
+
+
+def few_claims(folder: Path, name: str) -> Path:
+    """Six claims of a simulated data set, with what its manifest says of all."""
+    log = simulate_claims(folder / f"whole-{name}", name, traces=15)
+    of_test = collect(log.scan("examples").filter(split="test").select("example_id").head(6), log)["example_id"]
+    tables = {
+        table: collect(log.scan(table).filter(pl.col("example_id").is_in(of_test.implode())), log)
+        for table in log.shards
+    }
+    assert log.manifest is not None
+    write_log(folder / name, name=name, tables=tables, simulated=True, source=log.manifest.source)
+    return folder / name
+
+
+def test_merged_simulated_logs_tell_each_data_set_its_own(tmp_path: Path) -> None:
+    """As `thinkback simulate quantemp`, `thinkback simulate claimdecomp` and `thinkback merge` make them: both data
+    sets have the same pool and verifier, and each the wall-clock that it has alone.
+    """
+    names = ("quantemp", "claimdecomp")
+    parts = [few_claims(tmp_path, name) for name in names]
+    merge_logs([str(part) for part in parts], tmp_path / "both")
+    both = open_log(tmp_path / "both")
+    for name, part in zip(names, parts, strict=True):
+        alone, where = open_log(part), f"dataset = '{name}'"
+        wanted = wall_clock(alone, "n15", "lora", traces=15, depth=pool_depth(alone, "n15"))
+        found = wall_clock(both, "n15", "lora", traces=15, depth=pool_depth(both, "n15", where), where=where)
+        assert found == wanted
+        assert (found.runs, found.why) == (1, ())
+        assert found.seconds is not None
 
 
 def test_a_run_that_names_no_data_set_may_be_of_other_claims_too(tmp_path: Path) -> None:

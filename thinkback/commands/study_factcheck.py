@@ -67,9 +67,12 @@ def factcheck(
     """
     from replay.studies.factcheck.report import study_factcheck
     from thinkback import console
+    from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable
 
     check_replaceable(out, force, inputs=(log,))
+    if published is not None and not options.names(published):
+        raise ThinkbackError("`--published` names no data set: write `quantemp`, `claimdecomp` or both")
     made = study_factcheck(
         log, published=options.names(published), pool=pool, verifier=verifier, other_verifier=other_verifier,
         features=options.names(features), cap=cap, caps=_caps(caps), orders=orders, random_seed=random_seed, dev=dev,

@@ -32,7 +32,7 @@ from toolkit.show import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LINES = {"generation": "generation order", "random": "random", "surrogate": "surrogate-guided"}
+LINES = {"generation": "generation order", "random": "random, one order", "surrogate": "surrogate-guided"}
 REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score"}
 COLUMNS = {
     "generation": "generation_order_macro_f1_pct",
@@ -237,7 +237,7 @@ def budget_differences(studies: Sequence[Study], panels: Sequence[DifferenceCurv
         title="Paired differences under fixed verifier budgets",
         x="verifier calls, k",
         y="Macro-F1, points",
-        published="published; of random, one order",
+        published="published (random: one order)",
         level=_level(studies),
         simulated=studies[0].simulated,
         width=width,

@@ -80,6 +80,7 @@ class Validation:
 
     fixed: FixedBudgets | None = None
     missing: tuple[str, ...] = field(default=())
+    pool: str = ""
 
 
 def _budgets(log: Log, setting: FactcheckSetting, traces: int) -> Budgets:
@@ -132,4 +133,4 @@ def validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> Val
     except ThinkbackError as error:
         return Validation(missing=(f"validation claims, {size} traces: {error}",))
     missing = tuple(f"validation claims, {size} traces, order {order}: {why}" for order, why in made.missing.items())
-    return Validation(FixedBudgets(made, at_keys(log, asked, size), VALIDATION), missing)
+    return Validation(FixedBudgets(made, at_keys(log, asked, size), VALIDATION), missing, pool)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
 
 from replay.analyses.budgets import ORDERS, budgets
-from replay.analyses.pool_depth import gold_within
 from replay.analyses.surrogate_keys import gaps
+from replay.data.conditions import TEST
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.check import CAP, RESAMPLES
 from replay.studies.factcheck.fixed_budgets import BUDGETS
@@ -17,14 +21,37 @@ from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, held_out_line, o
 from replay.studies.kit.published import PublishedDataset
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import ShownInterval
 
 TRACES = {"quantemp": 40, "claimdecomp": 50}
 """Traces per claim that these tables take."""
-SPLITS = {"quantemp": ("QuanTemp test", 15), "claimdecomp": ("ClaimDecomp test", 50)}
-"""Rows of table B.4 that are of a simulated split, and the size of their pool."""
-GOLD = {"quantemp": "QuanTemp claims with a gold-label trace among the first five attempts"}
-"""What the thesis's text says of it (section 1.1.5), in per cent."""
+
+
+@dataclass(frozen=True)
+class PublishedPool:
+    """A pool of table B.4 that a simulated log has; `own`: its name there, where it is not that of the test claims."""
+
+    name: str
+    size: int
+    split: str = "test"
+    own: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What numbers of it begin with, where they are not of the test claims."""
+        return "" if self.split == "test" else f"{self.split}, "
+
+
+POOLS = {
+    "quantemp": (PublishedPool("QuanTemp test", 15), PublishedPool("QuanTemp validation", 50, "validation", "n50")),
+    "claimdecomp": (PublishedPool("ClaimDecomp test", 50),),
+}
+"""Of each data set."""
+ORDERS_DRAWN = 30
+"""Random orders that tell how much one of them varies."""
+ONE_ORDER = (
+    f"the published random order is one order: the sampling error of differences to it holds the variance of one, "
+    f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
+)
 EARLIER_RUN = "the published run of 40 traces is another one than that of 15, which was fitted to, and 2.4 points lower"
 EXACT = "operations hardly vary, so that a slightly other share of missing labels or of margins that hold shows"
 HARDNESS = "how hard a claim is and how soon its margin holds go together more loosely than in the published run"
@@ -32,8 +59,7 @@ UNSEEN = (
     "the label score of an answer that is not yet verified is not published, and decides signs (`budget_keys`); most "
     "published differences lie within two sampling errors of 0"
 )
-LUCK = "simulated labels vary more from trace to trace than the published ones"
-REASONS = {"5.11": EARLIER_RUN, "5.12": EXACT, "B.1": HARDNESS, "B.4": UNSEEN, "gold": LUCK}
+REASONS = {"5.11": EARLIER_RUN, "5.12": EXACT, "B.1": HARDNESS, "B.4": UNSEEN}
 """What is known of the numbers of each table that fail."""
 
 
@@ -43,7 +69,7 @@ def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
 
 
 def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
-    numbers, asked = published(name), {"where": "split = 'test'", "resamples": resamples}
+    numbers, asked = published(name), {"where": TEST, "resamples": resamples}
     setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked=asked)
     for bucket in runs.replay_methods(log, setting).buckets():
         for what, name_of, column in (
@@ -55,13 +81,8 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
             yield from held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
-    if name in GOLD:
-        within = gold_within(log, pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
-        share = ShownInterval.of(within.select("share", "low", "high").row(0), 100)
-        yield from held_out_line(
-            "gold", "first 5 traces", "claims with a gold trace, %", WORK.stated(GOLD[name]), share
-        )
-    yield from _signs(log, name, setting)
+    for published_pool in POOLS[name]:
+        yield from _signs(log, published_pool, setting)
 
 
 def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
@@ -80,18 +101,35 @@ def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDat
                 yield from held_out_line(table, method, what, wanted, made.cell(method, metric, scale))
 
 
-def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
-    pool, size = SPLITS[name]
-    rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == pool}
+def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
+    """The differences of table B.4 alone, of one log."""
+    setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": 1})
+    return [one for published_pool in POOLS[name] for one in _signs(log, published_pool, setting)]
+
+
+def _signs(log: Log, of: PublishedPool, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
+    rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
     columns = {"generation": "generation_order_macro_f1_pct", "random, expected": "random_macro_f1_pct"}
-    orders = {order: ORDERS[order] for order in (*columns, "surrogate")}
-    made = budgets(
-        log, verifier=setting.verifier, max_traces=size, pool=setting.pool, features=setting.features, orders=orders,
-        budget=BUDGETS[size], **setting.asked,
-    )  # fmt: skip
+    asked: dict[str, Any] = {
+        "verifier": setting.verifier, "max_traces": of.size, "pool": of.own or setting.pool,
+        "features": setting.features, "budget": BUDGETS[of.size],
+        **setting.asked, "where": f"split = '{of.split}'",
+    }  # fmt: skip
+    made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
+    tells_errors = asked["resamples"] > 1
+    luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
     for order, column in columns.items():
         found = gaps(made, "surrogate", order)
-        for k in BUDGETS[size]:
-            wanted, what = rows[k]["surrogate_macro_f1_pct"] - rows[k][column], f"k = {k}: less {order}, points"
-            less = found[k].points if k in found else None
-            yield from held_out_line("B.4", SURROGATE, what, round(wanted, 2), less, True)
+        for k in BUDGETS[of.size]:
+            wanted = round(rows[k]["surrogate_macro_f1_pct"] - rows[k][column], 2)
+            less, what = found[k].points if k in found else None, f"{of.told}k = {k}: less {order}, points"
+            yield from held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+
+
+def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:
+    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
+    made = budgets(log, orders=orders, **{**asked, "resamples": 1})
+    of_orders = made.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
+    spread = of_orders.group_by("k").agg(100 * pl.col("estimate").std())
+    return dict(spread.iter_rows())

@@ -20,7 +20,7 @@ from replay.studies.factcheck.tables import MAIN_TABLES
 from replay.studies.kit.budget_tables import FOUND, ORDERS
 from replay.studies.kit.calibration import CALIBRATION
 from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
-from replay.studies.kit.choices import choose, pools_of, reported
+from replay.studies.kit.choices import choose, own_pools, pools_of, refuse_none_left, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport
@@ -76,11 +76,11 @@ def study_factcheck(
     """Every table and figure of the thesis on fact checking under a verifier budget, for a log with class labels.
 
     Rows are of a data set each. `published` names data sets whose published numbers stand beside theirs: `quantemp`,
-    `claimdecomp`. `pool` and `verifier` are by default the only ones, the verifier `lora` where there is one;
-    `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of tables 5.11
-    to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims that are
-    reported, by default those of the test split where there is one, and `dev` those to learn from. Figures are `width`
-    wide.
+    `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
+    is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
+    tables 5.11 to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims
+    that are reported, by default those of the test split where there is one, and `dev` those to learn from. Figures
+    are `width` wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
@@ -97,9 +97,17 @@ def study_factcheck(
     if dev is not None:
         matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
     by_default = reported(made, dev) if where is None else None
+    if dev is not None and by_default is not None:
+        refuse_none_left(made, by_default, dev)
     where = by_default if where is None else where
+    if other_verifier is not None and other_verifier == verifier:
+        raise ThinkbackError(
+            f"{argument('other_verifier')} is `{verifier}`, the verifier itself: name another one, or leave it out"
+        )
+    pools = {} if pool is not None else own_pools(made, where, contents.pools)
+    asked = pools_of(made, where, contents.pools) if pool is None else contents.pools
     setting = FactcheckSetting(
-        pool=choose(pool, pools_of(made, where, contents.pools) if pool is None else contents.pools, "pool"),
+        pool=next(iter(pools.values())) if pools else choose(pool, asked, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
@@ -112,8 +120,8 @@ def study_factcheck(
         orders=orders,
         dev=dev,
     )  # fmt: skip
-    found = report_of(study_log(made, setting, known), made.name, drawn)
-    said = [] if by_default is None else [f"reported are the claims of {by_default}; a condition `where` names others"]
+    found = report_of(study_log(made, setting, known, pools), made.name, drawn)
+    said = [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
     return replace(found, told=[*said, *found.told])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -36,7 +37,7 @@ from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_
 from replay.studies.kit.gaps import reasons, told_left_out
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.runs import PolicyOfRun
-from toolkit.errors import listed
+from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.notes import Note, note, warning
@@ -147,21 +148,29 @@ class Method(PolicyOfRun):
     study: Study
 
 
-def study_log(log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = ()) -> tuple[Study, ...]:
+def study_log(
+    log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = (),
+    pools: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Study, ...]:  # fmt: skip
     """Replay everything on each data set of a log, whose claims are never pooled.
 
-    Of `published` each data set gets the numbers of its own name, and a single one those that are named alone. Raises
-    ThinkbackError where some claims have no class labels, a verifier is listwise, or a main comparison cannot be
-    replayed.
+    `pools`: of data sets that have another one than the setting's. Of `published` each data set gets the numbers of
+    its own name, and a single one those that are named alone. Raises ThinkbackError where some claims have no class
+    labels, a verifier is listwise, or a main comparison cannot be replayed.
     """
-    listwise = listwise_verifiers(log, setting.pool)
-    refuse_listwise(listwise, setting.pool, setting.verifier, setting.other_verifier)
     if setting.dev is not None:
         learnt = matching(log, setting.dev, "dev")
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
     spaces = label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
+    own = {
+        dataset: replace(_of_dataset(log, setting, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
+        for dataset in spaces
+    }
+    listwise = {pool: listwise_verifiers(log, pool) for pool in {one.pool for one in own.values()}}
+    for pool, names in listwise.items():
+        refuse_listwise(names, pool, setting.verifier, setting.other_verifier)
     return tuple(
-        study_dataset(log, dataset, labels, _of_dataset(log, setting, dataset, spaces, published), listwise)
+        study_dataset(log, dataset, labels, own[dataset], listwise[own[dataset].pool])
         for dataset, labels in spaces.items()
     )
 
@@ -185,8 +194,11 @@ def study_dataset(
 ) -> Study:
     """Replay everything on one data set."""
     where, settings, pool, verifier = setting.where, setting.settings, setting.pool, setting.verifier
-    main = runs.replay_methods(log, setting)
     depth = pool_depth(log, pool, where)
+    if setting.cap > depth.largest > 0:
+        most = f"pool `{pool}` has {depth.largest} traces a claim"
+        raise ThinkbackError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
+    main = runs.replay_methods(log, setting)
     other = Methods(None, verifier, setting.cap)
     others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
@@ -199,7 +211,7 @@ def study_dataset(
     averaged = runs.replay_if_served(log, setting, VERIFYING, orders=setting.orders)
     further = variants(log, setting)
     open_ = unresolved(log, pool, verifier, depth.size, margin=setting.margin, where=where, settings=settings)
-    missing = _missing(main, other, by_cap)
+    missing = _missing(main, other, by_cap, pool, depth.largest)
     if setting.other_verifier is None:
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
         several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
@@ -284,9 +296,17 @@ def _notes(main: Methods) -> tuple[Note, ...]:
     return (*(note("left_out_file", text) for text in left_out), *shown, *unlogged)
 
 
-def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
+def _missing(
+    main: Methods, other: Methods, by_cap: Mapping[int, Methods], pool: str, largest: int
+) -> dict[str, list[str]]:
     """By table: methods that cannot be served, seconds and tokens that are not logged."""
-    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in reasons(methods.missing)]
+    beyond = [cap for cap in by_cap if cap > largest]
+    capped = [
+        f"cap {cap}: {why}" for cap, methods in by_cap.items() if cap not in beyond for why in reasons(methods.missing)
+    ]
+    if beyond:
+        caps = f"cap {beyond[0]} is a dash" if len(beyond) == 1 else f"caps {', '.join(map(str, beyond))} are dashes"
+        capped.append(f"pool `{pool}` has {largest} traces a claim, so {caps}")
     missing = {number: reasons(main.missing) for number in MAIN}
     missing |= dict.fromkeys(OTHER, reasons(other.missing)) | dict.fromkeys(LARGER, capped)
     seconds = {"5.5": [main], "5.7": [main], "B.2": [main], "5.10": [other], "5.13": list(by_cap.values())}

@@ -80,7 +80,7 @@ FIXED = Sheet(
         ),
     ), every_budget, (
         lambda one: [f"random: seed {one.setting.random_seed}; all orders: the exact expectation"],
-        "score: sees all scores", RANDOM, SIGNS,
+        "score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS,
     ), "Setting", "B.4",
 )  # fmt: skip
 FIXED_KEYS = Sheet(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from replay.data.conditions import TEST, asked_about, has_test, matching
+from replay.data.conditions import TEST, asked_about, has_test, matching, of_dataset
 from replay.data.contents import read_contents
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log, collect
@@ -36,6 +36,23 @@ def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, 
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     return tuple(collect(traces.select(pl.col("pool").unique().sort()), log)["pool"])
+
+
+def refuse_none_left(log: Log, reported: str, dev: str) -> None:
+    """Raise ThinkbackError where the examples of `dev` are all that would be reported by default."""
+    try:
+        matching(log, reported, "where")
+    except ThinkbackError:  # both of its parts hold somewhere: together they do not
+        raise ThinkbackError(
+            f"{argument('dev')} ({dev}) leaves no claim to report: name fewer claims to learn from"
+        ) from None
+
+
+def own_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
+    """The pool of each data set of a condition's examples, where each has one of its own; else nothing."""
+    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
+    found = {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
+    return {dataset: pools[0] for dataset, pools in found.items()} if all(len(x) == 1 for x in found.values()) else {}
 
 
 def verifiers_of(log: Log, where: str | None) -> frozenset[str]:

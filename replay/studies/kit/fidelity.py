@@ -8,9 +8,9 @@ is another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import copysign, hypot, sqrt
 from statistics import fmean
 
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
@@ -20,10 +20,18 @@ ERRORS = 2.0
 
 
 @dataclass(frozen=True)
-class Line:
-    """One number; `distance` is how far it may lie, in its own unit (None: it is only shown).
+class Known:
+    """A fitted number that is known to lie too far off: simulated minus published, and why."""
 
-    `error`: the published number's sampling error, at its number of claims. `known`: why it lies further off.
+    difference: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; `distance` is how far it may lie, in its own unit.
+
+    `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
     """
 
     table: str
@@ -31,9 +39,9 @@ class Line:
     what: str
     published: float
     simulated: float
-    distance: float | None
+    distance: float
     error: float | None = None
-    known: str = ""
+    known: Known | None = None
 
     @property
     def difference(self) -> float:
@@ -41,15 +49,29 @@ class Line:
         return self.simulated - self.published
 
     @property
-    def within(self) -> bool | None:
+    def within(self) -> bool:
         """Whether it lies near enough."""
-        return None if self.distance is None else abs(self.difference) <= self.distance + 1e-9
+        return abs(self.difference) <= self.distance + 1e-9
+
+    @property
+    def bound(self) -> float | None:
+        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        if self.known is None:
+            return None
+        return self.known.difference + copysign(self.error or 0.0, self.known.difference)
+
+    @property
+    def expected(self) -> bool:
+        """Whether it lies near enough, or is off as it is known to be: to the same side, and within its bound."""
+        if self.within or self.bound is None:
+            return self.within
+        return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-def bounded(line: Line, factor: float, known: str) -> Line:
-    """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: why it fails."""
-    distance = None if line.distance is None else factor * line.distance
-    if distance is not None and line.error is not None:
+def bounded(line: Line, factor: float, known: Known | None) -> Line:
+    """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: that it fails."""
+    distance = factor * line.distance
+    if line.error is not None:
         distance = min(distance, ERRORS * line.error)
     return replace(line, distance=distance, known=known)
 
@@ -80,12 +102,16 @@ def check_table(lines: list[Line], title: str) -> Table:
         (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _verdict(x))
         for x in lines
     )
-    known = tuple(f"{x.table}, {x.method}, {x.what}: {x.known}" for x in lines if x.within is False and x.known)
+    known = tuple(
+        f"{x.table}, {x.method}, {x.what}: known to be off, by {x.bound:+.2f} at most: {x.known.why}"
+        for x in lines
+        if x.known is not None and not x.within
+    )
     return Table(title, columns, rows, above=(SIMULATED,), below=known)
 
 
-def _verdict(line: Line) -> bool | str | None:
-    return "known" if line.within is False and line.known else line.within
+def _verdict(line: Line) -> bool | str:
+    return "known" if line.expected and not line.within else line.within
 
 
 @dataclass(frozen=True)
@@ -151,10 +177,10 @@ def over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
     return [HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
 
 
-def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str]) -> Table:
+def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
     """Published, mean and spread over the seeds, and the difference in sampling errors of the published number.
 
-    `reasons`: what is known of the numbers of each table that fail.
+    `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
     """
     columns = (
         *(TableColumn(name) for name in ("table", "method", "number")),
@@ -172,13 +198,24 @@ def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str])
         for x in lines
     )  # fmt: skip
     failed = dict.fromkeys(x.first.table for x in lines if x.held is False)
-    below = tuple(f"{table}: {reasons[table]}" for table in failed)
+    below = (*notes, *(f"{table}: {reasons[table]}" for table in failed))
     return Table(title, columns, rows, above=(SIMULATED,), below=below)
 
 
 def held_out_line(
-    table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False
+    table: str,
+    method: str,
+    what: str,
+    wanted: float | None,
+    cell: ShownInterval | None,
+    signed: bool = False,
+    luck: float = 0.0,
 ) -> Iterator[HeldOutNumber]:
-    """A number that was not fitted to, where it is published and the log has it."""
+    """A number that was not fitted to, where it is published and the log has it.
+
+    `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
+    """
     if wanted is not None and cell is not None:
-        yield HeldOutNumber(table, method, what, wanted, cell.estimate, sampling_error(cell), signed)
+        error = sampling_error(cell)
+        error = None if error is None else hypot(error, luck)
+        yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
