@@ -128,7 +128,7 @@ def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
 
 
 def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) -> dict[str, np.ndarray]:
-    """Tokens of the finalizers of the base attempts (`accept`) and, mean over rollouts, of each action (N,).
+    """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
 
     NaN where a finalizer's tokens were not logged; empty where none were.
     """
@@ -138,9 +138,10 @@ def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) 
     unused = pl.when(~pl.col("finalizer_used")).then(0.0)
     tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     means = calls.group_by("call", "example_id").agg(tokens.alias("tokens"))
+    names = {base: "accept", **{action: action for action, one in pools if one == base}}
     return {
-        name: _aligned(ids, means.filter(call=name))["tokens"].fill_null(np.nan).to_numpy()
-        for name in ("accept", *(action for action, one in pools if one == base))
+        name: _aligned(ids, means.filter(call=call))["tokens"].fill_null(np.nan).to_numpy()
+        for name, call in names.items()
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import polars as pl
@@ -75,21 +75,11 @@ def equal_sizes(
     return {pool: equal(pool) for pool in votes}
 
 
-@dataclass(frozen=True)
-class FrontierStep:
-    """A policy with the best that costs at most as much, itself on the front; none where its cost is not known."""
+def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, str | None]:
+    """The best policy that costs at most as much as each, itself on the front, from (quality, cost) of each.
 
-    name: str
-    best: str | None
-
-    @property
-    def on_front(self) -> bool:
-        """Whether nothing that costs no more is better."""
-        return self.best == self.name
-
-
-def steps(points: Mapping[str, tuple[float | None, float | None]]) -> list[FrontierStep]:
-    """Policies by cost, from (quality, cost) of each; those of unknown cost last."""
+    In the order of their costs; those of unknown cost are last, with None.
+    """
     ordered = sorted(points, key=lambda name: (points[name][1] is None, points[name][1] or 0.0, name))
 
     def best(name: str) -> str | None:
@@ -97,7 +87,7 @@ def steps(points: Mapping[str, tuple[float | None, float | None]]) -> list[Front
         rivals = [one for one in ordered if paid is not None and (cost := points[one][1]) is not None and cost <= paid]
         return max(rivals, key=lambda one: points[one][0] or 0.0, default=None)
 
-    return [FrontierStep(name, best(name)) for name in ordered]
+    return {name: best(name) for name in ordered}
 
 
 def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:

@@ -65,6 +65,17 @@ def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "g
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
+def asked_about(log: Log, where: str | None, *columns: str) -> pl.DataFrame:
+    """The examples on which a condition holds, or all of them: their ids, by which they are sorted, and these columns.
+
+    Raises ThinkbackError for a condition that cannot be evaluated, or holds on none.
+    """
+    scan = log.scan("examples", ["example_id", *columns])
+    if where is not None:
+        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    return collect(scan.select("example_id", *columns), log).sort("example_id")
+
+
 MAX_NAMED = 10
 REPORTED = ("the examples that are reported", f"report other rows ({argument('where')}, {argument('report')})")
 

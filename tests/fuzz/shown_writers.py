@@ -11,7 +11,7 @@ from toolkit.show import (
     Number,
     PlottedBand,
     PlottedCurve,
-    PlottedReliability,
+    ReliabilityPanel,
     ShownInterval,
     Table,
     TableColumn,
@@ -39,7 +39,7 @@ def write(folder: str, texts: Sequence[str]) -> None:
         lambda: heat_figure([Heat(a, (b,), (c,), ((1.0,),))], columns=1, title=d, x=a, y=b, note=c),
         lambda: outcomes_figure([(a, interval, interval)], title=b),
         lambda: bands_figure([PlottedBand(a, (0, 1), (0, 1), (0, 1), (0, 1))], title=b, x=c),
-        lambda: reliability_figure([PlottedReliability(a, b, ((0.1, 0.2, 0.0, 0.3),), 0.4)], title=b),
+        lambda: reliability_figure([ReliabilityPanel(b, ((0.1, 0.2, 0.0, 0.3),), a, 0.4)], title=b),
     )
     made = makers[len("".join(texts)) % len(makers)]()
     out = Path(folder)

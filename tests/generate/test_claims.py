@@ -11,9 +11,10 @@ import pytest
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
 from replay.studies.factcheck.check import KNOWN, check_simulation
-from replay.studies.factcheck.heldout import SPLITS, TRACES, HeldOut, HeldOutNumber, held_out
+from replay.studies.factcheck.fixed_budgets import BUDGETS
+from replay.studies.factcheck.heldout import SPLITS, TRACES, held_out
 from replay.studies.factcheck.runs import SURROGATE
-from replay.studies.factcheck.surrogate_keys import BUDGETS
+from replay.studies.kit.fidelity import HeldOut, HeldOutNumber
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, validate_log
 

@@ -10,7 +10,7 @@ import pytest
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.attempts import calls_of, revision_pools, states, token_limits
 from replay.analyses.gate_curve import at_rates, band_panel
-from replay.analyses.rivals import steps
+from replay.analyses.rivals import best_for_no_more
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
 from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates
@@ -94,9 +94,8 @@ def test_states_and_limits_are_of_the_base_attempts(log: Log) -> None:
 
 def test_the_frontier_has_the_best_that_costs_no_more() -> None:
     points = {"dear": (0.8, 30.0), "cheap": (0.6, 10.0), "worse": (0.5, 20.0), "unknown": (0.9, None)}
-    assert [(step.name, step.best, step.on_front) for step in steps(points)] == [
-        ("cheap", "cheap", True), ("worse", "cheap", False), ("dear", "dear", True), ("unknown", None, False)
-    ]  # fmt: skip
+    best = {"cheap": "cheap", "worse": "cheap", "dear": "dear", "unknown": None}
+    assert list(best_for_no_more(points).items()) == list(best.items())
 
 
 def test_a_curve_is_read_at_even_rates() -> None:

@@ -14,8 +14,8 @@ from toolkit.show import (
     Heat,
     PlottedBand,
     PlottedCurve,
-    PlottedReliability,
     RankedInput,
+    ReliabilityPanel,
     ShownInterval,
     bands_figure,
     curves_figure,
@@ -294,5 +294,5 @@ def test_axes_of_rates_of_interventions_end_too() -> None:
     whole = ShownInterval(1.0, 0.99, 1.0)
     axes = outcomes_figure([("revise", whole, whole)]).axes[0]
     assert axes.get_xlim() == (-100, 100)
-    gate = PlottedReliability("revise", "gate", ((0.1, 0.0, 0.0, 0.2), (0.9, 1.0, 0.8, 1.0)))
-    assert reliability_figure([gate], title="t").axes[0].get_ylim() == (0, 1)
+    gate = ReliabilityPanel("gate", ((0.1, 0.0, 0.0, 0.2), (0.9, 1.0, 0.8, 1.0)), "revise")
+    assert reliability_figure([gate], title="t").axes[0].get_ylim() == (0, 100)

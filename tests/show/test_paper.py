@@ -16,7 +16,7 @@ from toolkit.show import (
     FrontierPoint,
     PlottedBand,
     PlottedCurve,
-    PlottedReliability,
+    ReliabilityPanel,
     ShownInterval,
     bands_figure,
     curves_figure,
@@ -273,7 +273,7 @@ def test_other_figures_are_whole() -> None:
     bands = [PlottedBand(f"panel {i}", (0.0, 50.0), (1.0, 2.0), (0.5, 1.0), (2.0, 3.0)) for i in range(3)]
     assert_whole(bands_figure(bands, title="Sweep", x="acts on, %", simulated=True))
     points = ((0.1, 0.2, 0.1, 0.4), (0.9, 0.7, None, None))
-    gates = [PlottedReliability("revise", f"gate {i}", points, 0.3) for i in range(5)]
+    gates = [ReliabilityPanel(f"gate {i}", points, "revise", 0.3) for i in range(5)]
     assert_whole(reliability_figure(gates, title="Calibration"))
 
 

@@ -20,7 +20,7 @@ from toolkit.show import (
     Heat,
     PlottedBand,
     PlottedCurve,
-    PlottedReliability,
+    ReliabilityPanel,
     ShownInterval,
     Table,
     TableColumn,
@@ -126,7 +126,7 @@ def test_figures_write_any_name_without_a_warning(name: str, tmp_path: Path) -> 
         heat_figure([Heat(name, (name,), (name,), ((1.0,),))], columns=1, title=name, x=name, y=name, note=name),
         outcomes_figure([(name, interval, interval)], title=name),
         bands_figure([PlottedBand(name, (0, 1), (0, 1), (0, 1), (0, 1))], title=name, x=name),
-        reliability_figure([PlottedReliability(name, name, ((0.1, 0.2, 0.0, 0.3),))], title=name),
+        reliability_figure([ReliabilityPanel(name, ((0.1, 0.2, 0.0, 0.3),), name)], title=name),
     ]
     for number, figure in enumerate(figures):
         path = tmp_path / f"{number}.svg"

@@ -19,10 +19,10 @@ from toolkit.show import (
     PlottedCurve,
     ReliabilityPanel,
     ShownInterval,
-    calibration_figure,
     curves_figure,
     differences_figure,
     heat_figure,
+    reliability_figure,
     trade_offs_figure,
 )
 from toolkit.show.curves import APART, CLOSE, look
@@ -57,7 +57,7 @@ def differences(n: int, width: float, **more: object) -> Figure:
 def reliability(n: int, width: float, **more: object) -> Figure:
     bins = tuple((i / 10 + 0.05, 0.4 + i / 30, 0.3 + i / 30, 0.5 + i / 30) for i in range(10))
     made = [ReliabilityPanel(f"verifier {i}, of a data set", bins, "ECE 0.123") for i in range(n)]
-    return calibration_figure(made, note="without bins of fewer than 20 traces", width=width, **more)
+    return reliability_figure(made, note="without bins of fewer than 20 traces", width=width, **more)
 
 
 def heat(n: int, width: float, **more: object) -> Figure:

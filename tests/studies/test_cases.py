@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.cases import Cases, cases_csv, cases_markdown, example_cases
+from replay.studies.factcheck.cases import example_cases
 from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
+from replay.studies.kit.cases import Cases, cases_csv, cases_markdown, cases_told
 from toolkit.log import write_log
 
 # gold, and answer and score of each trace; with the thesis's margin of 0.15 from three traces on
@@ -91,3 +92,11 @@ def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
     }  # fmt: skip
     assert [float(row["score"]) for row in rows[:3]] == [0.9, 0.2, 0.3]
     assert "the log has no texts of traces" in cases_markdown([("d", cases(tmp_path / "out", texts=False))], False)
+
+
+def test_a_paper_has_the_cases_in_a_line_each(tmp_path: Path) -> None:
+    told = list(cases_told([("d", cases(tmp_path, ("c1", "a")))]))
+    ends = "adaptive stopping ends after 3 of 5 traces, margin then 0.600"
+    assert told[0] == f"d, stops after 3 traces: `c1`; gold `A`; answer of adaptive stopping: `A` (right); {ends}"
+    assert told[1] == "d: takes all 5 traces: no claim"
+    assert "cases.csv" in told[-1]

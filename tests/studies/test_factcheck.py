@@ -11,15 +11,18 @@ import polars as pl
 import pytest
 from typer.testing import Result
 
+from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolved
+from replay.analyses.wall_clock import scored_pools
+from replay.sampling.stops import Margin
 from replay.studies.factcheck import figures as drawing
-from replay.studies.factcheck.analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
-from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
-from replay.studies.factcheck.wall_clock import scored_pools
+from replay.studies.factcheck.sensitivity import sensitivity
+from replay.studies.kit.cells import cell, compared
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
+from toolkit.stats import Settings
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
 FIGURES = (
@@ -159,23 +162,25 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
 
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
     setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
-    found = trace_buckets(replay_methods(open_log(claims), setting))
+    found = list(replay_methods(open_log(claims), setting).buckets())
     for method in (ADAPTIVE, SURROGATE):
-        mine = [bucket for bucket in found if bucket.method == method]
+        mine = [bucket for bucket in found if bucket.policy == method]
         assert [(b.first, b.last) for b in mine] == [(1, 5), (6, 10), (11, 15)]
-        assert sum(b.claims for b in mine) == 200
+        assert sum(b.examples for b in mine) == 200
         assert sum(b.share for b in mine) == pytest.approx(1)
         for b in mine:
-            if b.own is not None:
-                assert b.difference.estimate == pytest.approx(b.own.estimate - b.exhaustive.estimate)
+            if b.part is not None:
+                own, exhaustive = (cell(b.part, name, "macro_f1") for name in (method, BEST))
+                difference = compared(b.part.comparisons, method, BEST, "macro_f1")
+                assert difference[0] == pytest.approx(own.estimate - exhaustive.estimate)
 
 
 def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     log = open_log(claims)
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    asked = {"where": "split = 'test'", "settings": Settings(resamples=50)}
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
-    gold = gold_within(log, setting, 15)
+    gold = gold_within(log, "n15", 15, **asked)
     first, lasting = [], []
     for _, claim in (
         traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
@@ -198,7 +203,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
         lasting.append((stopped, lead))
     for k in (1, 5, 15):
         assert gold.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(f <= k for f in first) / 200)
-    open_ = unresolved(log, setting, 15)
+    open_ = unresolved(log, "n15", "lora", 15, margin=Margin(), **asked)
     for k in (3, 15):
         assert open_.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(s > k for s, _ in lasting) / 200)
     never = [lead for stopped, lead in lasting if stopped > 15]
@@ -213,11 +218,9 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     one = traces.filter(pl.col("sample_index") == 14).head(1)
     extra = one.with_columns(sample_index=pl.lit(15, pl.Int32), trace_id=pl.col("trace_id") + "x")
     longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    everyone = FactcheckSetting("n15", "lora", asked={"resamples": 5})
-    assert pool_depth(longer, setting) == Depth(15, 15, 0, 200)
-    assert pool_depth(longer, everyone) == Depth(15, 16, 0, 260)
-    assert gold_within(longer, everyone, 15)["n"].to_list() == [260] * 15
+    assert pool_depth(longer, "n15", "split = 'test'") == Depth(15, 15, 0, 200)
+    assert pool_depth(longer, "n15") == Depth(15, 16, 0, 260)
+    assert gold_within(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
 
     tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
     for count, depth in ((15, Depth(15, 15, 15, 200)), (30, Depth(10, 15, 0, 200))):
@@ -225,7 +228,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
         kept = traces.filter(~gone)
         ids = kept["trace_id"].implode()
         cut = {n: f if n == "examples" else f.filter(pl.col("trace_id").is_in(ids)) for n, f in frames.items()}
-        assert pool_depth(open_log(written(tmp_path / str(count), cut)), setting) == depth
+        assert pool_depth(open_log(written(tmp_path / str(count), cut)), "n15", "split = 'test'") == depth
     assert "15 of 200 claims have fewer" in Depth(15, 15, 15, 200).note
 
 

@@ -16,8 +16,9 @@ from generate.simulation.claims import simulate_claims
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import _of_dataset, label_spaces
+from replay.studies.factcheck.study import _of_dataset
 from replay.studies.factcheck.tables import quality
+from replay.studies.kit.choices import label_spaces
 from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
@@ -149,13 +150,13 @@ def test_every_figure_is_whole_and_has_no_band_on_a_band(both: tb.StudyReport, w
 
 def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
     claims = pl.DataFrame({"dataset": ["a", "a", "b"], "labels": [["x", "y"], ["x", "y"], ["s", "t", "u"]]})
-    assert label_spaces(claims) == {"a": ("x", "y"), "b": ("s", "t", "u")}
+    assert label_spaces(claims, "the study") == {"a": ("x", "y"), "b": ("s", "t", "u")}
     mixed = claims.with_columns(dataset=pl.lit("a"))
     with pytest.raises(ThinkbackError, match="share one label space in each data set, and the log has 2"):
-        label_spaces(mixed)
+        label_spaces(mixed, "the study")
     lacking = pl.concat([claims, pl.DataFrame({"dataset": ["c"], "labels": [None]}, schema=claims.schema)])
     with pytest.raises(ThinkbackError, match="dataset = 'a'"):
-        label_spaces(lacking)
+        label_spaces(lacking, "the study")
 
 
 def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:

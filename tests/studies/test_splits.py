@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from replay.data.contents import read_contents
-from replay.studies.factcheck.splits import pools_of, reported
+from replay.studies.kit.choices import pools_of, reported
 from tests.studies.claims import simulated, written
 from toolkit.log import Log, open_log
 

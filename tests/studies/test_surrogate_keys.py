@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
+from replay.analyses.surrogate_keys import UNSEEN, AtUnseen, Gap, signs
+from replay.studies.factcheck.fixed_budgets import at_keys, shown_budgets
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.surrogate_keys import (
-    FORGETTINGS,
-    RIDGES,
-    UNSEEN,
-    AtUnseen,
-    Gap,
-    SurrogateKeys,
-    shown_budgets,
-    signs,
-    surrogate_keys,
-)
+from replay.studies.factcheck.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import ShownInterval
@@ -28,13 +20,11 @@ from toolkit.show import ShownInterval
 ASKED = {"where": "split = 'test'", "resamples": 50}
 
 
-@pytest.fixture(scope="module")
-def keys(claims: Path) -> SurrogateKeys:
-    return surrogate_keys(open_log(claims), FactcheckSetting("n15", "lora", CLAIM_FEATURES, asked=ASKED), [15])
+SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, asked=ASKED)
 
 
-def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path, keys: SurrogateKeys) -> None:
-    found = keys.lazy.filter(metric="macro_f1")
+def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path) -> None:
+    found = surrogate_keys(open_log(claims), SETTING).table.filter(metric="macro_f1")
     assert found.height == len(UNSEEN) * 2 * len(RIDGES) * len(FORGETTINGS)
     policy = tb.Sample(
         name="p", pool="n15", verifier="lora", max_traces=15, order="surrogate", features=CLAIM_FEATURES, stop="margin"
@@ -45,7 +35,8 @@ def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: P
     assert found["estimate"].n_unique() > 6
 
 
-def test_differences_are_those_of_the_orders_themselves(claims: Path, keys: SurrogateKeys) -> None:
+def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
+    fixed = at_keys(open_log(claims), SETTING, 15)
     for unseen, kind in product((0.0, 1.0), ("mean", "max")):
         made = tb.budgets(
             open_log(claims), verifier="lora", max_traces=15, features=CLAIM_FEATURES, budget=[3, 7],
@@ -57,7 +48,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path, keys: Surr
             if m == "macro_f1"
         }
         for k in (3, 7):
-            at = next(x for x in keys.fixed if (x.k, x.unseen, x.label_score) == (k, unseen, kind))
+            at = next(x for x in fixed if (x.k, x.unseen, x.label_score) == (k, unseen, kind))
             assert at.macro_f1 is not None
             assert at.macro_f1.estimate == pytest.approx(value["surrogate", k])
             for reference, gap in at.gaps.items():

@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 
 from replay.analyses.budgets import budgets
-from replay.studies.factcheck.calibration import calibrations, scored_traces, shown
+from replay.analyses.verifier_calibration import calibrations, scored_traces
+from replay.studies.factcheck.fixed_budgets import Validation, validation_budgets
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.splits import VALIDATION
-from replay.studies.factcheck.validation import Validation, validation_budgets
+from replay.studies.kit.cells import shown
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
-from toolkit.stats import Interval
+from toolkit.stats import Interval, Settings
 
 QUICK = {"resamples": 20}
 
@@ -38,10 +38,11 @@ def test_the_validation_split_is_replayed_on_its_own_pool(tmp_path: Path) -> Non
     setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
     found = validation_budgets(log, setting, dataset)
     assert found.missing == ()
-    assert found.budgets is not None
-    own = budgets(log, verifier="strong", max_traces=4, pool="vn15", random_seed=20, where=VALIDATION, **QUICK)
-    assert found.budgets.by_k.equals(own.by_k)
-    assert {(at.traces, at.k) for at in found.keys} == {(4, k) for k in (1, 2, 3, 4)}
+    assert found.fixed is not None
+    where = "split = 'validation'"
+    own = budgets(log, verifier="strong", max_traces=4, pool="vn15", random_seed=20, where=where, **QUICK)
+    assert found.fixed.made.by_k.equals(own.by_k)
+    assert {(at.traces, at.k) for at in found.fixed.keys} == {(4, k) for k in (1, 2, 3, 4)}
 
 
 def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_shown_twice(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
     frames = simulated()
     setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
     found = validation_budgets(log_of(tmp_path, frames), setting, frames["examples"]["dataset"][0])
-    assert found.budgets is None
+    assert found.fixed is None
     assert found.missing == ("validation claims have 2 pools (`vn15`, `vprobe`), and `n15` is none of them",)
 
 
@@ -67,14 +68,13 @@ def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> N
     frames["traces"] = frames["traces"].with_columns(answer=pl.when(odd).then(pl.lit("Z")).otherwise("answer"))
     frames["traces"] = frames["traces"].with_columns(correct=pl.col("correct") & ~odd)
     log = open_log(written(tmp_path / "log", frames))
-    setting = FactcheckSetting("n15", "strong", cap=3, asked=QUICK)
-    rows = scored_traces(log, setting, "strong")
+    rows = scored_traces(log, "n15", "strong", 3)
     traces = log.scan("traces").collect().filter((pl.col("sample_index") < 3) & pl.col("answer").is_in(["A", "B", "C"]))
     scores = log.scan("verifications").collect().filter(verifier="strong").select("trace_id", "score")
     wanted = traces.join(scores, on="trace_id")
     assert len(rows) == len(wanted)
     assert rows["unit"].n_unique() == wanted["example_id"].n_unique()
-    (strong, none) = calibrations(log, setting, ["strong", "nobody"])
+    (strong, none) = calibrations(log, "n15", ["strong", "nobody"], cap=3, settings=Settings(resamples=20))
     brier = float(((wanted["score"] - wanted["correct"].cast(pl.Float64)) ** 2).mean())
     assert strong.found.brier.estimate == pytest.approx(brier)
     assert strong.missing == ""

@@ -8,9 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.analyses import pool_depth
-from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.wall_clock import NOT_LOGGED, WallClock, wall_clock
+from replay.analyses.pool_depth import pool_depth
+from replay.analyses.wall_clock import NOT_LOGGED, WallClock, wall_clock
 from tests.studies.claims import simulated, tables
 from toolkit.log import open_log, write_log
 
@@ -36,8 +35,7 @@ def clock(
     half = pl.int_range(pl.len()) < pl.len() // 2
     frames["examples"] = frames["examples"].with_columns(dataset=pl.when(half).then(pl.lit("a")).otherwise(pl.lit("b")))
     log = write_log(folder / "log", name="small", tables=frames, source=source)  # type: ignore[arg-type]
-    setting = FactcheckSetting("n15", "strong", cap=cap, asked={} if where is None else {"where": where})
-    return wall_clock(log, setting, pool_depth(log, setting))
+    return wall_clock(log, "n15", "strong", traces=cap, depth=pool_depth(log, "n15", where), where=where)
 
 
 def test_of_a_log_that_was_not_merged(tmp_path: Path) -> None:
@@ -98,9 +96,8 @@ def test_what_is_not_logged_is_said(tmp_path: Path, source: object, word: str) -
 def test_the_shipped_log_has_its_wall_clock() -> None:
     """It was merged of two runs, and its manifest has 34 times; those of `votes` and `trained` on claims are these."""
     log = open_log(SHIPPED)
-    asked = {"where": "dataset = 'numeric_claims' and split = 'test'"}
-    setting = FactcheckSetting("votes", "trained", cap=16, asked=asked)
-    found = wall_clock(log, setting, pool_depth(log, setting))
+    where = "dataset = 'numeric_claims' and split = 'test'"
+    found = wall_clock(log, "votes", "trained", traces=16, depth=pool_depth(log, "votes", where), where=where)
     assert (found.pool_s, found.verifier_s, found.runs, found.seconds) == (336.225, 461.333, 1, None)
     assert found.why[0] == "it is of 2,500 claims, and this table of 1,000 of them"
     assert found.why[1].startswith("`trained` also scored traces of `active-verify`, `continue`, `long`, `probe`, …")

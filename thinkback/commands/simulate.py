@@ -151,8 +151,9 @@ def _planted(
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
-    from replay.studies.factcheck.check import check_simulation, check_table
-    from replay.studies.factcheck.heldout import TRACES, held_out, held_out_table
+    from replay.studies.factcheck.check import check_simulation
+    from replay.studies.factcheck.heldout import REASONS, TRACES, held_out
+    from replay.studies.kit.fidelity import check_table, held_out_table
     from thinkback import console
 
     lines = check_simulation(log, dataset, pool)
@@ -160,7 +161,8 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     tested = held_out(_logs(dataset, seed), dataset, f"n{TRACES[dataset]}")
     failed = [line for line in tested if line.held is False]
     console.say()
-    console.show(held_out_table(tested, f"{log.name}: what it was not fitted to, seeds {seed} to {seed + SEEDS - 1}"))
+    title = f"{log.name}: what it was not fitted to, seeds {seed} to {seed + SEEDS - 1}"
+    console.show(held_out_table(tested, title, REASONS))
     console.say()
     console.say(f"not fitted: {len(failed)} of {len(tested)} numbers fail")
     fitted = [line for line in lines if line.distance is not None]

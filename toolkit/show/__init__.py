@@ -2,18 +2,12 @@
 
 from toolkit.notes import WARNING
 from toolkit.show.bars import spark
-from toolkit.show.calibration import ReliabilityPanel, calibration_figure
+from toolkit.show.calibration import ReliabilityPanel, reliability_figure
 from toolkit.show.curves import PlottedCurve, curves_figure
 from toolkit.show.differences import DifferenceCurve, differences_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
-from toolkit.show.interventions import (
-    PlottedBand,
-    PlottedReliability,
-    bands_figure,
-    outcomes_figure,
-    reliability_figure,
-)
+from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure
 from toolkit.show.page import WIDTH, inches, warned
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
 from toolkit.show.report import save_formats, write_latex, write_report
@@ -46,7 +40,6 @@ __all__ = [
     "NumberWithInterval",
     "PlottedBand",
     "PlottedCurve",
-    "PlottedReliability",
     "PolicyRow",
     "Ranked",
     "RankedInput",
@@ -58,7 +51,6 @@ __all__ = [
     "Tick",
     "Words",
     "bands_figure",
-    "calibration_figure",
     "curves_figure",
     "differences_figure",
     "frontier",

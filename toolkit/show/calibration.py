@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.panels import Panels
-from toolkit.show.style import GREY, NAVY, drawing
+from toolkit.show.style import GREY, NAVY, ORANGE, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
+_THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "zorder": 2}
+
+
 @dataclass(frozen=True)
 class ReliabilityPanel:
-    """Scores of one verifier: (mean score, share of right ones, its ends) of each bin with enough of them.
+    """Scores of one verifier or gate: (mean score, share of right ones, its ends) of each bin with enough of them.
 
-    Ends are None where there is no interval. `told` is a second line of its heading, such as the ECE.
+    Ends are None where there is no interval. `told` is a second line of its heading, such as the ECE. `threshold`:
+    where a gate decides.
     """
 
     name: str
     bins: tuple[tuple[float, float, float | None, float | None], ...]
     told: str = ""
+    threshold: float | None = None
 
 
-def calibration_figure(
+def reliability_figure(
     panels: Sequence[ReliabilityPanel],
     *,
     x: str = "score",
@@ -39,7 +44,7 @@ def calibration_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a verifier from 0 to 100 %, `width` inches wide; on the dashed line scores are calibrated.
+    """One panel a verifier or gate from 0 to 100 %, `width` inches wide; on the dashed line scores are calibrated.
 
     Raises ThinkbackError without panels.
     """
@@ -48,8 +53,12 @@ def calibration_figure(
     grid = Panels.of([one.name for one in panels], [one.told for one in panels], width)
     body = grid.height
     with drawing(width, body) as figure:
+        told = False
         for number, (axes, one) in enumerate(zip(grid.axes(figure, f"{x}, %", f"{y}, %"), panels, strict=True)):
             _draw(axes, one, "calibrated" if number == 0 else "_")
+            if one.threshold is not None and 0 <= one.threshold <= 1:
+                axes.axvline(100 * one.threshold, label="_" if told else "the gate's threshold", **_THRESHOLD)
+                told = True
         arrange(figure, body, title, simulated)
         bars = f"bars: {100 * level:g} % intervals"
         noted(figure, f"{bars}; {note}" if note else bars)

@@ -1,4 +1,4 @@
-"""Figures of interventions: fixes and flips, a sweep in its band, the reliability of scores."""
+"""Figures of interventions: fixes and flips, and a sweep in its band."""
 
 from __future__ import annotations
 
@@ -37,16 +37,6 @@ class PlottedBand:
     top: float | None = None
     rate: bool = False
     mark: float | None = None
-
-
-@dataclass(frozen=True)
-class PlottedReliability:
-    """One gate: by bin its mean score, the mean label and the ends of that one's interval; its threshold."""
-
-    action: str
-    name: str
-    points: tuple[tuple[float, float, float | None, float | None], ...]
-    threshold: float | None = None
 
 
 def outcomes_figure(
@@ -107,29 +97,4 @@ def bands_figure(
                 axes.axvline(panel.mark, label="the gate's threshold" if number == 0 else "_", **_THRESHOLD)
         arrange(figure, grid.height, title, simulated)
         noted(figure, "bands hold the whole curve at once (sup-t)")
-    return figure
-
-
-def reliability_figure(
-    gates: Sequence[PlottedReliability], *, title: str, simulated: bool = False, width: float = WIDTH
-) -> Figure:
-    """Mean label over mean score by bin with its interval, one panel a gate; a vertical line at its threshold."""
-    if not gates:
-        raise ThinkbackError("there is no gate to draw")
-    grid = Panels.of([one.name for one in gates], [one.action for one in gates], width)
-    with drawing(width, grid.height) as figure:
-        for number, (axes, gate) in enumerate(zip(grid.axes(figure, "score", "repaired"), gates, strict=True)):
-            told = number == 0
-            axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle="--", label="calibrated" if told else "_")
-            if gate.threshold is not None and 0 <= gate.threshold <= 1:
-                axes.axvline(gate.threshold, label="the gate's threshold" if told else "_", **_THRESHOLD)
-            for score, _, low, high in gate.points:
-                if low is not None and high is not None:
-                    axes.plot([score, score], [low, high], color=NAVY, linewidth=0.9, zorder=3)
-            x, y = [point[0] for point in gate.points], [point[1] for point in gate.points]
-            axes.plot(x, y, color=NAVY, marker="o", markersize=3.2, linewidth=0, zorder=4, clip_on=False)
-            axes.set_xlim(0, 1)
-            axes.set_ylim(0, 1)
-        arrange(figure, grid.height, title, simulated)
-        noted(figure, "bars: intervals of the share repaired; bins of few examples are taken together")
     return figure

@@ -40,12 +40,14 @@ def write_report(
     figures: Mapping[str, Figure],
     words: Mapping[str, str] | None = None,
     simulated: bool = False,
+    paper: Mapping[str, str] | None = None,
 ) -> None:
     """Write everything to `folder`, and `report.md` and `report.tex`, which hold all of it in the order given.
 
     Tables in LaTeX are as wide as the text of an article in one column, and so fit across one in two columns, too.
-    Keys name the files. `words` are paragraphs of the report, by heading, that come first. A simulated log is
-    called so in every file: in the titles and figures (their makers see to that) and as a column of each CSV.
+    Keys name the files. `words` are paragraphs of the report, by heading, that come first, and `paper` those that
+    `report.tex` has besides. A simulated log is called so in every file: in the titles and figures (their makers see to
+    that) and as a column of each CSV.
     """
     marks = {"simulated": "true"} if simulated else {}
     parts = [f"# {in_cell(printable(title))}\n"]
@@ -59,7 +61,9 @@ def write_report(
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    sections = [Section(heading, tuple(_sentences(text))) for heading, text in (words or {}).items()]
+    sections = [
+        Section(heading, tuple(_sentences(text))) for heading, text in {**(words or {}), **(paper or {})}.items()
+    ]
     placed = [PlacedTable(name, table) for name, table in tables.items()]
     drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
     document = Document(title, (), tuple(sections), tuple(placed), tuple(drawn), whole=True)

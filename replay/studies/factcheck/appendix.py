@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import polars as pl
-
-from replay.studies.factcheck.buckets import trace_buckets
-from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING
-from replay.studies.factcheck.study import Method, Study, lacking, told
-from replay.studies.factcheck.tables import euros, missing_labels, price_note
-from replay.studies.kit.cells import estimate
+from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING, bucket_keys
+from replay.studies.factcheck.study import Method, Study
+from replay.studies.factcheck.tables import euros, price_note
+from replay.studies.kit.cells import cell, compared, estimate
+from replay.studies.kit.efficiency import EFFICIENCY, efficiency
+from replay.studies.kit.gaps import reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers
-from toolkit.show import Number, TableColumn
+from toolkit.show import ShownInterval
 
 PARTS = ("generation", "verification")
-K = TableColumn("k", Number(0))
 
 
 def buckets(study: Study) -> Iterator[Row]:
     """Claims by traces used (table B.1)."""
-    for found in trace_buckets(study.main):
-        values: dict[str, Value] = {
-            "claims": found.claims,
-            "share_pct": 100 * found.share,
-            "method_macro_f1_pct": found.own,
-            "exhaustive_macro_f1_pct": found.exhaustive,
-            "gain_pp": found.difference,
-        }
-        keys = {"method": found.method, "traces_from": found.first, "traces_to": found.last}
-        theirs = study.published("B.1", [study.main], **keys)
-        yield Row((TITLES[found.method], f"{found.first}–{found.last}"), values=values, **theirs)
+    for found in study.main.buckets():
+        values: dict[str, Value] = {"claims": found.examples, "share_pct": 100 * found.share}
+        if found.part is not None:
+            own, whole = (cell(found.part, name, "macro_f1", 100) for name in (found.policy, BEST))
+            made = compared(found.part.comparisons, found.policy, BEST, "macro_f1")
+            gained = None if made is None else ShownInterval.of(made[:3], 100)
+            values |= {"method_macro_f1_pct": own, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
+        theirs = study.published("B.1", [study.main], **bucket_keys(found))
+        yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
 
 
 def _sum(found: Iterable[float | None]) -> float | None:
@@ -88,87 +82,8 @@ def overhead(study: Study) -> Iterator[Row]:
     yield Row((), values=values, **study.published("B.3", [study.main]))
 
 
-def of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
-    """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
-
-    def found(study: Study) -> Iterator[Mapping[str, Any]]:
-        for fixed in study.fixed_budgets:
-            frame: pl.DataFrame = getattr(fixed.made, name)
-            for row in frame.iter_rows(named=True):
-                yield {"pool": fixed.name, **row}
-
-    return lambda study: listed(found(study), ("pool", *heads), interval, key)
-
-
-def smallest(study: Study) -> Iterator[Row]:
-    """The smallest budget at which each order is within half a point of best-of-N."""
-    for row in of_budgets("smallest", ("order", "metric"))(study):
-        best = row.values["best_of_n"]
-        yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
-
-
-def unresolved(study: Study) -> Iterator[Row]:
-    """Claims whose margin rule has not held after k traces, with no cap but the pool."""
-    found = study.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
-    return listed(found.iter_rows(named=True), ("k",), "share")
-
-
-def unserved(study: Study) -> list[str]:
-    """Which claims are left out of a table of budgets."""
-    return [study.depth.note]
-
-
-def _too_few(shares: pl.DataFrame) -> str:
-    if shares["share"].null_count() < len(shares):
-        return ""
-    return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
-
-
-def _gold_notes(study: Study) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.gold):
-        yield f"{missing:,} claims are left out: no gold label{_too_few(study.gold)}"
-
-
-def _unresolved_notes(study: Study) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.unresolved):
-        why = f"{missing:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
-        yield f"{why}{_too_few(study.unresolved)}"
-
-
-def efficiency(study: Study) -> Iterator[Row]:
-    """Calls, tokens, seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
-    for name in METHODS:
-        of, title = Method(study.main, name, study), TITLES[name]
-        claims = of.cells.n
-        for metric in SPENT:
-            many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
-            mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
-            yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
-        yield Row((title, "missing-label traces"), values={"total": missing_labels(of)})
-        for over, under, words in PER:
-            yield Row((title, f"{over}, {words}"), values={"mean": of.cells.ratio(name, over, under)})
-        hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
-        yield Row((title, "hours, all claims"), values={"total": hours, "change": change})
-
-
-SPENT = (
-    "traces", "verifications", "operations", "calls", "prompt_tokens", "completion_tokens", "total_tokens",
-    "generation_s", "verification_s", "latency_s", "cost_eur",
-)  # fmt: skip
-PER = (
-    ("generation_s", "traces", "per trace"),
-    ("prompt_tokens+completion_tokens", "traces", "per trace"),
-    ("verification_s", "verifications", "per verifier call"),
-    ("operations", "verifications", "per verifier call"),
-    ("latency_s", "verifications", "per verifier call"),
-)
-"""What one mean is divided by another for."""
-
-
 def _efficiency_notes(study: Study) -> Iterator[str]:
-    yield from told(study.main)
+    yield from reasons(study.main.missing)
     yield from study.main.unlogged().values()
     yield "hours: of latency_s, one call after the other"
     yield "per verifier call: a dash where a method makes none"
@@ -186,11 +101,6 @@ def settings(study: Study) -> Iterator[Row]:
 
 def _whole(study: Study) -> list[str]:
     return [price_note(study, study.main), *_told_wall(study)]
-
-
-def seed(study: Study) -> list[str]:
-    """What the random order was drawn from."""
-    return [f"random: seed {study.setting.random_seed}"]
 
 
 NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
@@ -226,49 +136,10 @@ APPENDIX = (
     ),
 )  # fmt: skip
 """Tables B.1 to B.3."""
-ORDERS = (
-    Sheet(
-        "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
-        (intervals("Value, %", "value"),), of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
-        (seed, "score: sees all scores, a diagnostic", unserved), group="B.4",
-    ),
-    Sheet(
-        "budget_pairs", "Orders against each other at the same budget",
-        ("Candidate pool", K, "Metric", "Order", "Against"),
-        (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
-        of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (unserved,),
-        group="B.4",
-    ),
-    Sheet(
-        "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
-        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
-        ("a dash: at no budget, or not known because it or a lower one cannot be replayed", unserved), group="B.4",
-    ),
+COSTS: Sheet[Study] = Sheet(
+    "efficiency", "Efficiency of every method", ("Method", "Number"), EFFICIENCY,
+    lambda study: efficiency(study.main, {name: TITLES[name] for name in METHODS}, BEST), (_efficiency_notes,),
 )  # fmt: skip
-"""Tables of fixed budgets, for every order."""
-FOUND: tuple[Sheet[Study], ...] = (
-    Sheet(
-        "gold_within", "Gold label among the first k traces", (K,),
-        (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
-        lambda study: listed(study.gold.iter_rows(named=True), ("k",), "share"),
-        ("sees gold: a diagnostic", _gold_notes),
-    ),
-    Sheet(
-        "unresolved", "Adaptive Stopping with no cap but the pool", (K,), (
-            intervals("Not stopped, %", "share", 1), numbers("Largest margin reached", "largest", 4),
-            numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
-        ), unresolved,
-        ("margins: of the claims that have not stopped, the largest lead each has had by then", _unresolved_notes),
-        group="unresolved",
-    ),
-    Sheet(
-        "efficiency", "Efficiency of every method", ("Method", "Number"), (
-            intervals("Mean", "mean", 4, significant=2), intervals("Total", "total", 2, significant=2),
-            intervals("Change, %", "change", 1, signed=True),
-        ), efficiency, (_efficiency_notes,),
-    ),
-)  # fmt: skip
-"""What is found without a policy, and what every method costs."""
 SETTINGS = Sheet(
     "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"),
     (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), settings,

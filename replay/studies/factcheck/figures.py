@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from replay.analyses.surrogate_keys import gaps
+from replay.studies.factcheck.fixed_budgets import PUBLISHED_POOLS, FixedBudgets
 from replay.studies.factcheck.published import CAP, published_claims
 from replay.studies.factcheck.runs import TITLES, VERIFYING
-from replay.studies.factcheck.setting_maps import HEATS, drawn_maps, setting_maps
-from replay.studies.factcheck.study import Study, told
-from replay.studies.factcheck.validation import PUBLISHED_POOLS, FixedBudgets
-from replay.studies.kit.gaps import said_of
+from replay.studies.factcheck.study import Study
+from replay.studies.kit.calibration import LEFT_OUT, reliability_panels
+from replay.studies.kit.gaps import reasons, said_of
 from replay.studies.kit.report import by_dataset
+from replay.studies.kit.setting_maps import HEATS, SweptSettings, setting_maps
 from toolkit.show import (
     WIDTH,
     DifferenceCurve,
     MethodPoint,
     PlottedCurve,
     ReliabilityPanel,
-    calibration_figure,
     curves_figure,
     differences_figure,
+    reliability_figure,
     trade_offs_figure,
     warned,
 )
-from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,16 +65,16 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
         pairs = DIFFERENCES[f"{name}_differences"]
         if panels := list(difference_panels(studies, pairs)):
             made[f"{name}_differences"] = warned(budget_differences(studies, panels, width), fixed)
-    if any(one.found is not None and one.found.bins for study in studies for one in study.calibration):
-        made["calibration"] = warned(calibration(studies, width), main)
-    return made | by_dataset(studies, lambda study: setting_maps(study, width))
+    if scored := reliability_panels(studies):
+        made["calibration"] = warned(calibration(studies, scored, width), main)
+    return made | by_dataset(studies, lambda study: setting_maps(_swept(study), width))
 
 
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
     found = []
     if len(_served(study)) < len(VERIFYING):
-        found.append(_lacks("figure 5.1", bool(_served(study)), told(study.main)))
+        found.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
         found.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
     for name, (_, lines) in BUDGETS.items():
@@ -83,10 +84,15 @@ def undone(study: Study) -> list[str]:
             own = own or [str(gap) for gap in study.budget_gaps]
         if lacking := [*own, *study.validation.missing, *_unseen_pools(study)]:
             found.append(_lacks(f"figure {number}", drawn, lacking))
-    if study.sensitivity.missing:
-        drawn = any(drawn_maps(study, metric) for metric in HEATS)
-        found.append(_lacks("the heat maps of `sensitivity`", drawn, study.sensitivity.missing))
+    if swept := study.missing["sensitivity"]:
+        drawn = any(_swept(study).known(metric) for metric in HEATS)
+        found.append(_lacks("the heat maps of `sensitivity`", drawn, swept))
     return found
+
+
+def _swept(study: Study) -> SweptSettings:
+    own, told = study.setting, study.warnings["sensitivity"]
+    return SweptSettings(study.sensitivity.table, study.dataset, own.margin, own.cap, study.simulated, told)
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
@@ -203,27 +209,14 @@ def difference_panels(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]
     for first, second in pairs:
         for study in studies:
             for fixed in study.fixed_budgets:
-                found = {k: ends for k, *ends in _differences(fixed, first, second) if ends[0] is not None}
+                found = gaps(fixed.made, first, second)
                 if not found:
                     continue
-                estimate, low, high = zip(*found.values(), strict=True)
+                ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in found.values())
+                estimate, low, high = zip(*ends, strict=True)
                 theirs = tuple(_published_differences(study, fixed, first, second, list(found)))
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
                 yield DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
-
-
-def _differences(
-    fixed: FixedBudgets, first: str, second: str
-) -> list[tuple[int, float | None, float | None, float | None]]:
-    """k, difference, low, high, in points, whichever of the two orders the frame names first."""
-    columns = ("k", "difference", "low", "high")
-    frame = fixed.made.pairs.filter(pl.col("metric") == "macro_f1").sort("k")
-    straight = frame.filter(order=first, against=second).select(columns)
-    turned = frame.filter(order=second, against=first).select(
-        "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low")
-    )
-    both = pl.concat([straight, turned]).with_columns(pl.col("difference", "low", "high") * 100)
-    return list(both.iter_rows())
 
 
 def _published_differences(
@@ -249,24 +242,14 @@ def budget_differences(studies: Sequence[Study], panels: Sequence[DifferenceCurv
     )
 
 
-def calibration(studies: Sequence[Study], width: float) -> Figure:
+def calibration(studies: Sequence[Study], panels: Sequence[ReliabilityPanel], width: float) -> Figure:
     """Share of right traces over the verifier's score: a panel a verifier and data set."""
-    panels = []
-    for study in studies:
-        for one in study.calibration:
-            if one.found is None or not one.found.bins or one.found.ece is None:
-                continue
-            points = [(p.score, p.right) for p in one.found.bins if p.score is not None and p.right is not None]
-            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in points)
-            panels.append(
-                ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
-            )
-    return calibration_figure(
+    return reliability_figure(
         panels,
         title="Calibration of the verifiers",
         x="mean score",
         y="right traces",
-        note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims",
+        note=LEFT_OUT,
         level=_level(studies),
         simulated=studies[0].simulated,
         width=width,

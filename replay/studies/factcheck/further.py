@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.study import Method, Study, told
+from replay.studies.factcheck.study import Method, Study
 from replay.studies.factcheck.tables import percent
 from replay.studies.kit.cells import PolicyCells
+from replay.studies.kit.coverage import COVERAGE, COVERAGE_NOTES, METRICS, coverage
+from replay.studies.kit.gaps import reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 
 PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
@@ -37,26 +39,26 @@ def _compared(study: Study) -> dict[str, Methods]:
     found = {f"{verifier}, N = {study.main.cap}": study.main}
     if other is not None:
         found[f"{other}, N = {study.other.cap}"] = study.other
-    return found | {f"{verifier}, means over {study.setting.orders} orders": study.beyond.averaged}
+    return found | {f"{verifier}, means over {study.setting.orders} orders": study.averaged}
 
 
 def paired(study: Study) -> Iterator[Row]:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
     for name, methods in _compared(study).items():
         for method, against in PAIRS:
-            if methods is not study.beyond.averaged or method not in (TOP, VOTE):
+            if methods is not study.averaged or method not in (TOP, VOTE):
                 yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
 
 
 def _why_not_paired(study: Study) -> Iterator[str]:
     for name, methods in _compared(study).items():
-        yield from (f"{name}: {reason}" for reason in told(methods))
+        yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
 
 def averaged(study: Study) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     for name in VERIFYING:
-        of = Method(study.beyond.averaged, name, study)
+        of = Method(study.averaged, name, study)
         values = {} if name == BEST else _differences(of.cells, name, BEST)
         yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
 
@@ -65,18 +67,13 @@ CALLS = (
     intervals("Traces/claim", "traces", metric="traces"),
     intervals("Verifier calls/claim", "verifications", metric="verifications"),
 )
-METRICS = (
-    percent("Coverage, %", "coverage", "coverage"), intervals("Set size", "set_size", metric="set_size"),
-    percent("Answered, %", "answer_rate", "answer_rate"),
-    percent("Accuracy among answered, %", "accuracy_answered", "accuracy_answered"),
-)  # fmt: skip
 
 
 def variants(study: Study) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
-    result = study.beyond.variants
+    result = study.variants.result
     if result is not None:
-        methods = Methods(result, study.setting.cap, study.setting.verifier)
+        methods = Methods(result, study.setting.verifier, study.setting.cap)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
             of = PolicyCells(result.statistics, name)
             abstains = of.cell("answer_rate") is not None
@@ -84,22 +81,11 @@ def variants(study: Study) -> Iterator[Row]:
 
 
 def _dropped(study: Study) -> Iterator[str]:
-    if study.beyond.coverage:
+    if study.variants.coverage:
         yield "conformal: of the whole pool, so that every label which some trace gives has a score"
-    yield from study.beyond.missing
-    if study.beyond.variants is not None:
-        yield from (f"{name}: {why}" for name, why in study.beyond.variants.dropped.items())
-
-
-def coverage(study: Study) -> Iterator[Row]:
-    """Prediction sets class by class, where the promise of each holds."""
-    for found in study.beyond.coverage:
-        values: dict[str, Value] = {
-            "claims": found.part.n,
-            "promised": 100 * (1 - found.alpha),
-            "threshold": found.threshold,
-        }
-        yield Row((found.policy, found.label), PolicyCells(found.part, found.policy), values)
+    yield from study.variants.missing
+    if study.variants.result is not None:
+        yield from (f"{name}: {why}" for name, why in study.variants.result.dropped.items())
 
 
 LESS = (
@@ -110,7 +96,7 @@ PAIRED = Sheet(
     "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
 )  # fmt: skip
-BEYOND = (
+BEYOND: tuple[Sheet[Study], ...] = (
     Sheet(
         "orders", lambda studies: f"Means over {studies[0].setting.orders} random orders of one pool", ("Method",),
         (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
@@ -124,15 +110,9 @@ BEYOND = (
         group="variants",
     ),
     Sheet(
-        "coverage", "Prediction sets by class", ("Policy", "Class"), (
-            numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
-            *METRICS,
-        ), coverage, (
-            "coverage: claims of the class whose set holds it; promised on average over development splits, not for "
-            "each",
-            "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a "
-            "share alpha of them has no verified trace of their label",
-        ), group="variants", needed=lambda studies: any(study.beyond.coverage for study in studies),
+        "coverage", "Prediction sets by class", ("Policy", "Class"), COVERAGE,
+        lambda study: coverage(study.variants.coverage), COVERAGE_NOTES, group="variants",
+        needed=lambda studies: any(study.variants.coverage for study in studies),
     ),
 )  # fmt: skip
 """Means over orders, further policies, and the prediction sets of those that have them."""

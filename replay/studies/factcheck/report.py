@@ -7,19 +7,20 @@ from dataclasses import replace
 
 from replay.data.conditions import matching
 from replay.data.contents import opened
-from replay.studies.factcheck.appendix import APPENDIX, FOUND, ORDERS, SETTINGS
+from replay.studies.factcheck.appendix import APPENDIX, COSTS, SETTINGS
 from replay.studies.factcheck.around import surroundings
-from replay.studies.factcheck.calibration_tables import CALIBRATION
-from replay.studies.factcheck.cases import cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.splits import pools_of, reported
-from replay.studies.factcheck.study import Study, choose, study_log
+from replay.studies.factcheck.study import Study, study_log
 from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KEYS
 from replay.studies.factcheck.tables import MAIN_TABLES
+from replay.studies.kit.budget_tables import FOUND, ORDERS
+from replay.studies.kit.calibration import CALIBRATION
+from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
+from replay.studies.kit.choices import choose, pools_of, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport
@@ -36,6 +37,7 @@ SHEETS = (
     FIXED_KEYS,
     *ORDERS,
     *FOUND,
+    COSTS,
     PAIRED,
     SETTINGS,
     LAZY_KEYS,
@@ -141,6 +143,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> Stud
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},
         after=cases_markdown(cases, simulated),
+        paper={"Example cases": list(cases_told(cases))},
         told=said_of(studies, lambda study: told_left_out(study.left_out.get("main", {}))),
         screen=[screen[sheet] for sheet in SCREEN],  # a terminal has no room for three numbers in place of one
         simulated=simulated,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.analyses.trace_buckets import Bucket, trace_buckets
+from replay.data.conditions import asked_about
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.run import run
 from replay.sampling.stops import Margin
-from replay.studies.kit.gaps import unlogged
 from replay.studies.kit.published import PublishedDataset
-from replay.studies.kit.runs import RunCells
+from replay.studies.kit.runs import VerifierRun, run_without
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, collect
-from toolkit.show import ShownInterval
+from toolkit.log import Log
 from toolkit.stats import Settings
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
@@ -26,12 +24,6 @@ ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
 VERIFYING = (BEST, ADAPTIVE, SURROGATE)
-FOLLOWS = {
-    "verification_tokens": ("verification_tokens", "total_tokens"),
-    "latency_s": ("verification_s", "latency_s"),
-    "device_s": ("device_s",),
-}
-"""What follows from a cost of verifications."""
 TITLES = {
     TOP: "Top-1 decoding",
     VOTE: "Self-consistency",
@@ -86,60 +78,27 @@ class FactcheckSetting:
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """The claims to report, by example_id: these columns of them."""
-        scan = log.scan("examples", ["example_id", *columns])
-        if self.where is not None:
-            scan = scan.filter(pl.col("example_id").is_in(matching(log, self.where, "where").implode()))
-        return collect(scan.select("example_id", *columns), log).sort("example_id")
+        return asked_about(log, self.where, *columns)
 
 
 @dataclass(frozen=True)
-class Methods(RunCells):
-    """Five methods replayed with one cap and one verifier, and cells of tables made of them.
+class Methods(VerifierRun):
+    """Five methods replayed with one cap and one verifier; `missing`: those that the log cannot serve, and why."""
 
-    `missing`: methods that the log cannot serve, with the reason. `free`: costs that the log lacks of a call by the
-    verifier which some method may pay: replay counts them as nothing, and what a method that verifies paid is unknown.
-    """
+    unverified = frozenset({TOP, VOTE})
 
-    cap: int
-    verifier: str
+    cap: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
-    free: frozenset[str] = frozenset()
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
-        return None if self.unpaid(policy, metric) else super().cell(policy, metric, scale)
+    def buckets(self) -> Iterator[Bucket]:
+        """Claims by the traces that adaptive stopping and the surrogate used, five at a time up to the cap."""
+        if self.result is not None:
+            yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
 
-    def unpaid(self, method: str, metric: str) -> bool:
-        """Whether replay counted as nothing what a call of this method cost."""
-        return method not in (TOP, VOTE) and metric in self.unknown
 
-    @property
-    def unknown(self) -> frozenset[str]:
-        """Metrics that follow from what the verifier's calls lack."""
-        euros = {"cost_eur"} if self.priced_by in self.free else set()
-        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | euros
-
-    @property
-    def priced_by(self) -> str | None:
-        """The seconds that `cost_eur` comes from."""
-        return None if self.result is None else self.result.statistics.seconds
-
-    def unlogged(self) -> dict[str, str]:
-        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
-
-        By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
-        """
-        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
-        calls = {}
-        kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
-        if self.priced_by == "device_s":
-            kinds.append(("device seconds", "device_s", "device_s"))
-        for what, generated, verified in kinds:
-            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
-                calls[f"trace {what}"] = unlogged(what, "trace")
-            if verified in self.free:
-                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
-        return calls
+def bucket_keys(bucket: Bucket) -> dict[str, Any]:
+    """The keys of a bucket's row in the published table B.1."""
+    return {"method": bucket.policy, "traces_from": bucket.first, "traces_to": bucket.last}
 
 
 def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
@@ -161,14 +120,8 @@ def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] =
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     """
     policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
-    try:
-        result = run(log, policies, baseline=BEST, **setting.asked)
-    except ThinkbackError:
-        result = run(log, policies, **setting.asked)
-        if BEST not in result.dropped or VOTE in result.dropped:
-            raise
-    free = frozenset(result.provenance["verifications_free"].get(setting.verifier, ()))
-    return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
+    result = run_without(log, policies, BEST, VOTE, **setting.asked)
+    return Methods(result, setting.verifier, setting.cap, dict(result.dropped))
 
 
 def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
@@ -176,4 +129,4 @@ def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str]
     try:
         return replay_methods(log, setting, methods, **keys)
     except ThinkbackError as error:
-        return Methods(None, setting.cap, setting.verifier, dict.fromkeys(methods, str(error)))
+        return Methods(None, setting.verifier, setting.cap, dict.fromkeys(methods, str(error)))

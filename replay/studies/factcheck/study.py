@@ -2,60 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import polars as pl
 
-from replay.analyses.budgets import BEST as BEST_OF_N
-from replay.analyses.budgets import Budgets, budgets
-from replay.data.conditions import examples_of, matching, of_dataset
+from replay.analyses.device_seconds import device_seconds
+from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolved
+from replay.analyses.setting_sweep import Sweep
+from replay.analyses.verifier_calibration import VerifierCalibration, calibrations
+from replay.analyses.wall_clock import WallClock, wall_clock
+from replay.data.conditions import examples_of, matching, of_dataset, refuse_overlap
 from replay.data.contents import read_contents
 from replay.runs.coverage_notes import FREE, WARN_EXCLUDED
-from replay.studies.factcheck import analyses, runs
-from replay.studies.factcheck.beyond import Beyond, beyond, check_development
-from replay.studies.factcheck.calibration import VerifierCalibration, calibrations
-from replay.studies.factcheck.cases import Cases, example_cases
-from replay.studies.factcheck.euros import device_seconds
+from replay.studies.factcheck import runs, sensitivity
+from replay.studies.factcheck.cases import example_cases
+from replay.studies.factcheck.fixed_budgets import (
+    BudgetGap,
+    FixedBudgets,
+    Validation,
+    reported_budgets,
+    validation_budgets,
+)
 from replay.studies.factcheck.published import TOTALS, published_claims
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
-from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
-from replay.studies.factcheck.validation import NAME as VALIDATION
-from replay.studies.factcheck.validation import FixedBudgets, Validation, validation_budgets
-from replay.studies.factcheck.wall_clock import WallClock, wall_clock
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
+from replay.studies.factcheck.variants import Variants, variants
+from replay.studies.kit.budget_tables import lacking
+from replay.studies.kit.cases import Cases
 from replay.studies.kit.cells import warnings_of
-from replay.studies.kit.gaps import told_left_out
+from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_listwise, verifiers_of
+from replay.studies.kit.gaps import reasons, told_left_out
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.runs import PolicyOfRun
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import listed
 from toolkit.features import CLAIM_FEATURES
-from toolkit.log import Log, collect
+from toolkit.log import Log
 from toolkit.notes import Note, note, warning
 from toolkit.show import ShownInterval
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
-OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
-"""Tables of the main comparison, of another verifier, and of larger caps."""
+OTHER, LARGER, FIXED = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13"), ("B.4", "budgets")
+"""Tables of the main comparison, of another verifier, of larger caps, and of fixed budgets."""
 SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
 UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
-
-
-@dataclass(frozen=True)
-class BudgetGap:
-    """An order of a pool of so many traces, or best-of-N there, whose budgets are not known, and why; None: of all."""
-
-    traces: int
-    order: str | None
-    why: str
-
-    def __str__(self) -> str:
-        """The line beneath the tables of budgets."""
-        named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
-        return f"{self.traces} traces{named}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -72,18 +66,19 @@ class Study:
     simulated: bool
     labels: tuple[str, ...]
     setting: FactcheckSetting
-    depth: analyses.Depth  # of the pool
+    depth: Depth  # of the pool
     main: Methods
     other: Methods
     caps: Mapping[int, Methods]
-    budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
+    reported: tuple[FixedBudgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
     budget_gaps: tuple[BudgetGap, ...]
     gold: pl.DataFrame
     unresolved: pl.DataFrame
-    sensitivity: analyses.Sensitivity
-    surrogate_keys: SurrogateKeys
+    sensitivity: Sweep
+    surrogate_keys: Sweep
     validation: Validation
-    beyond: Beyond
+    averaged: Methods  # over random orders of the pool
+    variants: Variants
     calibration: tuple[VerifierCalibration, ...]
     cases: Cases
     # Per claim, of (method, part); empty without device seconds
@@ -98,11 +93,17 @@ class Study:
     @property
     def fixed_budgets(self) -> list[FixedBudgets]:
         """Budgets of the claims reported, and of the validation split."""
-        keys = self.surrogate_keys.fixed
-        found = [FixedBudgets(made, tuple(at for at in keys if at.traces == made.max_traces)) for made in self.budgets]
-        if self.validation.budgets is not None:
-            found.append(FixedBudgets(self.validation.budgets, self.validation.keys, VALIDATION))
-        return found
+        return [*self.reported, *([] if self.validation.fixed is None else [self.validation.fixed])]
+
+    @property
+    def verifier(self) -> str:
+        """The verifier of the main comparison."""
+        return self.setting.verifier
+
+    @property
+    def random_seed(self) -> int:
+        """What the random order was drawn from."""
+        return self.setting.random_seed
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
@@ -154,15 +155,11 @@ def study_log(log: Log, setting: FactcheckSetting, published: Sequence[Published
     replayed.
     """
     listwise = listwise_verifiers(log, setting.pool)
-    for name in (setting.verifier, setting.other_verifier):
-        if name in listwise:
-            raise ThinkbackError(
-                f"verifier `{name}` ranks the traces of `{setting.pool}` against each other in one call, and the study "
-                "verifies one trace at a time: name a verifier that scores each trace alone"
-            )
+    refuse_listwise(listwise, setting.pool, setting.verifier, setting.other_verifier)
     if setting.dev is not None:
-        check_development(log, setting, setting.dev)
-    spaces = label_spaces(setting.claims(log, "dataset", "labels"))
+        learnt = matching(log, setting.dev, "dev")
+        refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
+    spaces = label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
     return tuple(
         study_dataset(log, dataset, labels, _of_dataset(log, setting, dataset, spaces, published), listwise)
         for dataset, labels in spaces.items()
@@ -187,34 +184,38 @@ def study_dataset(
     log: Log, dataset: str, labels: tuple[str, ...], setting: FactcheckSetting, listwise: Collection[str] = ()
 ) -> Study:
     """Replay everything on one data set."""
-    contents = read_contents(log)
+    where, settings, pool, verifier = setting.where, setting.settings, setting.pool, setting.verifier
     main = runs.replay_methods(log, setting)
-    depth = analyses.pool_depth(log, setting)
-    other = Methods(None, setting.cap, setting.verifier)
-    others = sorted(_verifiers(log, setting) - {setting.verifier, *listwise})
+    depth = pool_depth(log, pool, where)
+    other = Methods(None, verifier, setting.cap)
+    others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
         other = runs.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
     by_cap = {cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps}
-    fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
-    swept = analyses.sensitivity(log, setting, depth.size)
-    keys = surrogate_keys(log, setting, [made.max_traces for made in fixed])
-    further, unresolved = beyond(log, setting), analyses.unresolved(log, setting, depth.size)
+    fixed, gaps = reported_budgets(log, setting, sorted({setting.cap, depth.size}))
+    swept, keys = sensitivity.sensitivity(log, setting, depth.size), sensitivity.surrogate_keys(log, setting)
+    averaged = runs.replay_if_served(log, setting, VERIFYING, orders=setting.orders)
+    further = variants(log, setting)
+    open_ = unresolved(log, pool, verifier, depth.size, margin=setting.margin, where=where, settings=settings)
     missing = _missing(main, other, by_cap)
     if setting.other_verifier is None:
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
         several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
         missing |= {number: [several if others else nothing] for number in OTHER}
     validation = validation_budgets(log, setting, dataset)
+    missing |= {number: [*map(str, gaps), *validation.missing] for number in FIXED}
     missing |= {
-        "B.4": [*map(str, gaps), *validation.missing], "sensitivity": list(swept.missing), "keys": list(keys.missing),
-        "orders": told(further.averaged),
+        "sensitivity": sensitivity.told_missing(swept),
+        "keys": list(dict.fromkeys(keys.missing.values())), "orders": reasons(averaged.missing),
     }  # fmt: skip
+    scoring = [name for name in (verifier, setting.other_verifier) if name is not None]
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     parts: Mapping[tuple[str, str], ShownInterval | None] = {}
     if main.result is not None and main.priced_by == "device_s":
-        parts = device_seconds(log, setting.pool, main.result, setting.settings)
+        parts = device_seconds(log, pool, main.result, settings)
+    budgets = [*fixed, *([] if validation.fixed is None else [validation.fixed])]
     return Study(
         name=log.name if setting.alone else f"{log.name}, {dataset}",
         dataset=dataset,
@@ -225,61 +226,47 @@ def study_dataset(
         main=main,
         other=other,
         caps=by_cap,
-        budgets=fixed,
+        reported=fixed,
         budget_gaps=gaps,
-        gold=analyses.gold_within(log, setting, depth.size),
-        unresolved=unresolved,
+        gold=gold_within(log, pool, depth.size, where=where, settings=settings),
+        unresolved=open_,
         sensitivity=swept,
         surrogate_keys=keys,
         validation=validation,
-        beyond=further,
-        calibration=tuple(calibrations(log, setting, filter(None, (setting.verifier, setting.other_verifier)))),
+        averaged=averaged,
+        variants=further,
+        calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=settings)),
         cases=example_cases(log, setting, main),
         device_s=parts,
-        wall=wall_clock(log, setting, depth),
+        wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),
         surrogate_s=spent.get(SURROGATE),
-        features_note=features_note(setting.features, contents.features),
+        features_note=features_note(setting.features, read_contents(log).features),
         notes=(*_claims(log, main, depth, setting.dev), *_notes(main)),
         missing=missing,
         warnings={
             "": main.warnings,
-            "B.4": _warnings([*fixed, *([] if validation.budgets is None else [validation.budgets])]),
-            "sensitivity": swept.warnings,
-            "keys": keys.warnings,
-            "orders": further.averaged.warnings,
-            "variants": warnings_of(further.variants),
-            "unresolved": (*main.warnings, *_many_left_out(depth, unresolved)),
+            **dict.fromkeys(FIXED, _once(warnings_of(one.made.result) for one in budgets)),
+            "sensitivity": warnings_of(swept.result),
+            "keys": warnings_of(keys.result),
+            "orders": averaged.warnings,
+            "variants": warnings_of(further.result),
+            "unresolved": (*main.warnings, *_many_left_out(depth, open_)),
             **dict.fromkeys(OTHER, other.warnings),
-            **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
+            **dict.fromkeys(LARGER, _once(methods.warnings for methods in by_cap.values())),
         },
     )
 
 
-def _warnings(made: Sequence[Budgets]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(warning for one in made for warning in warnings_of(one.result)))
+def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(warnings)))
 
 
-def _verifiers(log: Log, setting: FactcheckSetting) -> frozenset[str]:
-    """Verifiers that scored a claim that is asked about; all of the log's where the data set is alone."""
-    if setting.alone:
-        return read_contents(log).verifiers
-    claims, traces = setting.claims(log)["example_id"], log.scan("traces", ["trace_id", "example_id"])
-    asked = traces.filter(pl.col("example_id").is_in(claims.implode()))
-    scores = log.scan("verifications", ["trace_id", "verifier"]).join(asked, on="trace_id", how="semi")
-    return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
-
-
-def lacking(depth: analyses.Depth, shares: pl.DataFrame) -> int:
-    """Claims with a pool of the size that shares are of, but not among them."""
-    return depth.claims - depth.shorter - max(shares["n"].to_list())
-
-
-def _many_left_out(depth: analyses.Depth, shares: pl.DataFrame) -> Iterator[str]:
+def _many_left_out(depth: Depth, shares: pl.DataFrame) -> Iterator[str]:
     if (missing := lacking(depth, shares)) > WARN_EXCLUDED * depth.claims:
         yield str(warning("many_left_out", f"{missing:,} of {depth.claims:,} claims are left out"))
 
 
-def _claims(log: Log, main: Methods, depth: analyses.Depth, dev: str | None) -> Iterator[Note]:
+def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[Note]:
     """How many claims are reported, and how many are not because they are learnt from."""
     of = "" if main.n == depth.claims else f" of the {depth.claims:,} that are asked about"
     yield note("claims", f"{main.n:,} claims{of} are reported")
@@ -299,9 +286,9 @@ def _notes(main: Methods) -> tuple[Note, ...]:
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
     """By table: methods that cannot be served, seconds and tokens that are not logged."""
-    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
-    missing = {number: told(main) for number in MAIN}
-    missing |= dict.fromkeys(OTHER, told(other)) | dict.fromkeys(LARGER, capped)
+    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in reasons(methods.missing)]
+    missing = {number: reasons(main.missing) for number in MAIN}
+    missing |= dict.fromkeys(OTHER, reasons(other.missing)) | dict.fromkeys(LARGER, capped)
     seconds = {"5.5": [main], "5.7": [main], "B.2": [main], "5.10": [other], "5.13": list(by_cap.values())}
     wanted = [(number, kind, made) for number, all_of in seconds.items() for kind in SECONDS for made in all_of]
     for number, kind, methods in (*wanted, ("5.4", "trace tokens", main)):
@@ -320,79 +307,3 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
     why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
-
-
-def _budgets(
-    log: Log, setting: FactcheckSetting, sizes: Sequence[int]
-) -> tuple[tuple[Budgets, ...], tuple[BudgetGap, ...]]:
-    """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
-    found, gaps = [], []
-    for traces in sizes:
-        try:
-            made = budgets(
-                log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
-                random_seed=setting.random_seed, **setting.asked,
-            )  # fmt: skip
-        except ThinkbackError as error:
-            gaps.append(BudgetGap(traces, None, str(error)))
-        else:
-            found.append(made)
-            gaps += [BudgetGap(traces, order, why) for order, why in made.missing.items()]
-    return tuple(found), tuple(gaps)
-
-
-def told(methods: Methods) -> list[str]:
-    """Each reason once, with the methods that it takes away."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in methods.missing.items():
-        reasons.setdefault(why, []).append(name)
-    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-
-
-def label_spaces(claims: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    """The label space of each data set of claims (columns dataset and labels).
-
-    Raises ThinkbackError where some data set has none, or several.
-    """
-    found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
-    spaces = {tuple(labels) for labels in found["labels"]}
-    if spaces == {()} or not spaces:
-        raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
-    if () in spaces or found["dataset"].n_unique() < len(found):
-        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
-        raise ThinkbackError(
-            f"the study of fact checking needs claims that share one label space in each data set, and the log has "
-            f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
-            f"'{labelled[0]}'\""
-        )
-    return {dataset: tuple(labels) for dataset, labels in found.iter_rows()}
-
-
-NONE_KNOWN = {
-    "pool": "the log has no pool of first attempts",
-    "verifier": "the log has no verifications, and the study is about them: add a verifier's scores with a "
-    "recipe of `[[verify]]`",
-}
-
-
-def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
-    """Verifiers that rank the traces of a pool in one call, so that none can be asked about one trace more."""
-    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") == pool)
-    scores = log.scan("verifications", ["trace_id", "verifier", "candidates"])
-    ranked = scores.filter(pl.col("candidates").is_not_null()).join(traces, on="trace_id", how="semi")
-    return frozenset(collect(ranked.select("verifier").unique(), log)["verifier"])
-
-
-def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
-    """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
-    if name is None and len(known) == 1:
-        return next(iter(known))
-    if name is None and known:
-        raise ThinkbackError(
-            f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
-        )
-    if not known:
-        raise ThinkbackError(NONE_KNOWN[what])
-    if name is None or name not in known:
-        raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
-    return name

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from replay.studies.factcheck.appendix import K
+from replay.analyses.surrogate_keys import UNSEEN, gaps, signs
+from replay.studies.factcheck.fixed_budgets import shown_budgets
+from replay.studies.factcheck.sensitivity import KEYS
 from replay.studies.factcheck.study import Study
-from replay.studies.factcheck.surrogate_keys import SETTINGS, UNSEEN, gap, shown_budgets, signs
+from replay.studies.kit.budget_tables import K
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import ShownInterval
 
@@ -39,11 +41,11 @@ def every_budget(study: Study) -> Iterator[Row]:
             (order, k): ShownInterval.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
+        less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
         for k in shown_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
             for order, (_, key) in LESS.items():
-                own = gap(fixed.made, k, order)
-                values[key] = None if own is None else own.points
+                values[key] = less[order][k].points if k in less[order] else None
                 values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
             theirs = study.published("B.4", [study.main], pool=fixed.published(study.setting.published), k=k)
             yield Row((fixed.name, k), values=values, **theirs)
@@ -62,10 +64,10 @@ def fixed_by_keys(study: Study) -> Iterator[Row]:
 
 def lazy_by_keys(study: Study) -> Iterator[Row]:
     """Macro-F1 and operations of surrogate-guided verification for every combination of the surrogate's own keys."""
-    made = study.surrogate_keys.lazy
+    made = study.surrogate_keys.table
     f1, spent = (made.filter(metric=metric) for metric in ("macro_f1", "operations"))
     found = f1.with_columns(operations=spent["estimate"])
-    for row in listed(found.iter_rows(named=True), tuple(SETTINGS), "estimate", "macro_f1_pct"):
+    for row in listed(found.iter_rows(named=True), tuple(KEYS), "estimate", "macro_f1_pct"):
         yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
 
 
@@ -89,11 +91,11 @@ FIXED_KEYS = Sheet(
             (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
         ),
     ), fixed_by_keys,
-    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="B.4",
+    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
 )  # fmt: skip
 LAZY_KEYS = Sheet(
     "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
-    tuple(key.replace("_", " ").capitalize() for key in SETTINGS),
+    tuple(key.replace("_", " ").capitalize() for key in KEYS),
     (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), lazy_by_keys,
     group="keys",
 )  # fmt: skip

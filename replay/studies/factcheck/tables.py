@@ -7,6 +7,7 @@ from functools import partial
 
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
 from replay.studies.factcheck.study import Method, Study
+from replay.studies.kit.efficiency import missing_labels
 from replay.studies.kit.runs import change, hours, sum_of, total
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
@@ -18,12 +19,6 @@ CUT = "all caps are cut from one pool, so rows differ by their cap and not by th
 IN_BRACKETS = "percent; in brackets intervals, resampled by claim; paired differences are in the table `paired`"
 Studies = Sequence[Study]
 ValueOf = Callable[[Method], Value]
-
-
-def missing_labels(of: Method) -> float | None:
-    """Traces of one method without a label."""
-    attempts, valid = of.total("traces"), of.total("valid_traces")
-    return None if attempts is None or valid is None else attempts - valid
 
 
 def generated(of: Method) -> float | None:

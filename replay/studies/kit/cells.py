@@ -12,7 +12,7 @@ from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
 from toolkit.notes import Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Summary
+from toolkit.stats import Interval, Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
@@ -62,6 +62,13 @@ def warned(dataset: str, result: Result, alone: bool) -> Iterator[str]:
     for note in result.notes:
         if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
             yield str(replace(note, text=f"{named}{note.text}"))
+
+
+def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
+    """An interval of the toolkit's statistics as a cell, times `scale`."""
+    if found is None or found.estimate is None:
+        return None
+    return ShownInterval(found.estimate, found.low, found.high).times(scale)
 
 
 def estimate(found: Any) -> float | None:

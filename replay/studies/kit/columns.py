@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from replay.studies.kit.sheet import Cells, Column, intervals, numbers
@@ -24,11 +23,6 @@ FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
 FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
 FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
 SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
-
-
-def headed(column: Column, heading: str) -> Column:
-    """A column under another heading."""
-    return replace(column, heading=heading)
 
 
 def priced(prices: Sequence[float]) -> dict[float, Column]:

@@ -83,6 +83,14 @@ def gaps_of(lacks: Iterable[Lack], results: Mapping[str, Result]) -> Iterator[Ga
             yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
 
 
+def reasons(missing: Mapping[str, str]) -> list[str]:
+    """Each reason once, with the names of what it takes away, or without where these are more than two."""
+    named: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        named.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in named.items()]
+
+
 def unlogged(what: str, of: str) -> str:
     """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
     return f"{what} are not logged for every {of}, so what follows from them is a dash"

@@ -37,7 +37,8 @@ class StudyReport:
 
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
-    further files, `after` is Markdown at the end of the report. `told` is said on the screen, `screen` shown there.
+    further files, `after` is Markdown at the end of the report, and `paper` are lists that
+    report.tex has in its place. `told` is said on the screen, `screen` shown there.
     `parts`: what was found on each data set.
     """
 
@@ -50,6 +51,7 @@ class StudyReport:
     left_out_by: str = "run"
     files: Mapping[str, str] = field(default_factory=dict)
     after: str = ""
+    paper: Mapping[str, Sequence[str]] = field(default_factory=dict)
     told: Sequence[str] = ()
     screen: Sequence[Table] = ()
     simulated: bool = False
@@ -72,9 +74,8 @@ class StudyReport:
         out = Path(folder)
         with replacing(out, force) as made:
             write_report(
-                made, title=self.title, tables=self.tables, figures=self.figures,
-                words={name: "\n".join(f"- {line}" for line in lines) for name, lines in self.words.items() if lines},
-                simulated=self.simulated,
+                made, title=self.title, tables=self.tables, figures=self.figures, words=_lists(self.words),
+                simulated=self.simulated, paper=_lists(self.paper),
             )  # fmt: skip
             if self.after:
                 with (made / "report.md").open("a", encoding="utf-8") as report:
@@ -85,3 +86,8 @@ class StudyReport:
             for name, text in self.files.items():
                 (made / name).write_text(text, encoding="utf-8")
         return out
+
+
+def _lists(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Lists of a report in Markdown, by heading; none that is empty."""
+    return {name: "\n".join(f"- {line}" for line in lines) for name, lines in words.items() if lines}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from replay.kinds.sample import Sample
 from replay.runs.result import Result
+from replay.runs.run import run
 from replay.studies.kit.cells import cell, compared, warnings_of
+from replay.studies.kit.gaps import unlogged
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
 from toolkit.show import ShownInterval
 from toolkit.stats.intervals import ResampledValues
 
@@ -103,6 +108,69 @@ class RunCells:
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
+FOLLOWS = {
+    "verification_tokens": ("verification_tokens", "total_tokens"),
+    "latency_s": ("verification_s", "latency_s"),
+    "device_s": ("device_s",),
+}
+"""What follows from a cost of verifications."""
+
+
+@dataclass(frozen=True)
+class VerifierRun(RunCells):
+    """Cells of a run whose policies read one verifier, but for those `unverified`.
+
+    Costs that the log lacks of a call by the verifier which some policy may pay are free: replay counts them as
+    nothing, and what a policy that verifies paid is unknown.
+    """
+
+    unverified: ClassVar[frozenset[str]] = frozenset()
+
+    verifier: str
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Such costs."""
+        known = {} if self.result is None else self.result.provenance.get("verifications_free", {})
+        return frozenset(known.get(self.verifier, ()))
+
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
+        return None if self.unpaid(policy, metric) else super().cell(policy, metric, scale)
+
+    def unpaid(self, method: str, metric: str) -> bool:
+        """Whether replay counted as nothing what a call of this method cost."""
+        return method not in self.unverified and metric in self.unknown
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """Metrics that follow from what the verifier's calls lack."""
+        euros = {"cost_eur"} if self.priced_by in self.free else set()
+        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | euros
+
+    @property
+    def priced_by(self) -> str | None:
+        """The seconds that `cost_eur` comes from."""
+        return None if self.result is None else self.result.statistics.seconds
+
+    def unlogged(self) -> dict[str, str]:
+        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
+
+        By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
+        """
+        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
+        calls = {}
+        kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
+        if self.priced_by == "device_s":
+            kinds.append(("device seconds", "device_s", "device_s"))
+        for what, generated, verified in kinds:
+            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
+                calls[f"trace {what}"] = unlogged(what, "trace")
+            if verified in self.free:
+                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
+        return calls
+
+
 @dataclass(frozen=True)
 class PolicyOfRun:
     """One policy of a run: what a row is of."""
@@ -145,3 +213,17 @@ def hours(metric: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
 def change(metric: str, against: str) -> Callable[[PolicyOfRun], ShownInterval | None]:
     """As a column's value: how a mean differs from another policy's, in percent."""
     return lambda of: of.change(metric, against)
+
+
+def run_without(log: Log, policies: Sequence[Sample], baseline: str, least: str, **asked: Any) -> Result:
+    """Replay policies against a baseline; where the log cannot serve that, the others without differences to it.
+
+    Raises ThinkbackError where nothing can be replayed, or the log cannot serve even the policy `least`.
+    """
+    try:
+        return run(log, policies, baseline=baseline, **asked)
+    except ThinkbackError:
+        result = run(log, policies, **asked)
+        if baseline not in result.dropped or least in result.dropped:
+            raise
+        return result

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from replay.analyses.gate_curve import at_rates
-from replay.analyses.rivals import steps
+from replay.analyses.rivals import best_for_no_more
 from replay.studies.kit import columns, outcomes
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import mean
@@ -31,7 +31,7 @@ def _base_tokens(row: StudyPolicy) -> float | None:
 
 
 def _finalizer_tokens(row: StudyPolicy) -> float | None:
-    first = row.study.finalizers.get("accept") if row.on_base else None
+    first = row.study.finalizers.get(row.study.roles.base) if row.on_base else None
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
@@ -141,12 +141,12 @@ SECONDS = Sheet[DatasetStudy](
 def _joint(study: DatasetStudy) -> Iterator[Row]:
     joint = {name: StudyPolicy(study, name) for name in study.served(study.named.joint)}
     points = {name: (one.number("accuracy"), one.number("total_tokens")) for name, one in joint.items()}
-    for step in steps(points):
-        one, values = joint[step.name], dict[str, Value]()
-        if step.best is not None:
-            values = {"regret": ShownInterval(0.0) if step.on_front else study.paired(step.best, one.policy)[0]}
-            values |= {"best": "" if step.on_front else step.best, "on_front": "●" if step.on_front else ""}
-        yield Row((step.name,), one, values)
+    for name, best in best_for_no_more(points).items():
+        one, values = joint[name], dict[str, Value]()
+        if best is not None:
+            values = {"regret": ShownInterval(0.0) if best == name else study.paired(best, name)[0]}
+            values |= {"best": "" if best == name else best, "on_front": "●" if best == name else ""}
+        yield Row((name,), one, values)
 
 
 JOINT = Sheet[DatasetStudy](

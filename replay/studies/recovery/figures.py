@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from replay.analyses.gate_curve import band_panels
@@ -10,7 +11,7 @@ from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.kit.frontiers import frontier_points
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import PlottedBand, PlottedReliability, bands_figure, frontier, outcomes_figure, reliability_figure
+from toolkit.show import PlottedBand, ReliabilityPanel, bands_figure, frontier, outcomes_figure, reliability_figure
 from toolkit.stats.calibration import wide_bins
 
 
@@ -46,7 +47,7 @@ def _rate(study: DatasetStudy) -> float | None:
     return StudyPolicy(study, study.named.primary).number("intervention_rate")
 
 
-def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
+def _calibration(study: DatasetStudy) -> list[ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     found = []
     for gate in (one for one in study.gates if one.predicts):
@@ -55,14 +56,15 @@ def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
         report = study.reports[gate.policy]
         bins = wide_bins(report.scores, report.repairs, report.unit, study.settings)
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        found += [PlottedReliability(gate.action, gate.shown, points, gate.file.threshold)] if points else []
+        found += [ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
     return found
 
 
+JOINED = "bins of few examples are taken together"
 FIGURES: Figures = {
     "cost_accuracy": StudyFigure("Cost and accuracy", _costs, frontier),
     "fixes_and_flips": StudyFigure("Fixes and flips", _outcomes, outcomes_figure),
     "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure),
     "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, bands_figure),
-    "calibration": StudyFigure("Calibration", _calibration, reliability_figure),
+    "calibration": StudyFigure("Calibration", _calibration, partial(reliability_figure, y="repaired", note=JOINED)),
 }

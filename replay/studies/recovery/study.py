@@ -46,7 +46,7 @@ class DatasetStudy(RunOutcomes):
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
-    finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of `accept` and of each action, where logged
+    finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
     recommendation: Recommendation = UNWEIGHED
     cases: tuple[RepairExample, ...] = ()

@@ -10,7 +10,6 @@ from replay.analyses.rivals import EXPECTED_ACTION
 from replay.gatefit.gate_set import CHEAP, TREES
 from replay.gatefit.rules import RULES
 from replay.studies.kit import columns
-from replay.studies.kit.columns import headed
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
 from replay.studies.kit.sheet import Column, Row, Sheet, beside, intervals, listed, numbers, words
@@ -87,7 +86,7 @@ GATES = Sheet[DatasetStudy](
     "gates", "Gates", ("action", "gate"),
     (
         words("fitted on", "fitted_on", drop=3), numbers("threshold", "threshold", 4, drop=4), PLAIN_ACCURACY,
-        beside(headed(ACTS_ON, "fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
+        beside(replace(ACTS_ON, heading="fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
         ACTION_TOKENS, FIXES, FLIPS,
         Column("minus the cheap gate, points", "minus_cheap", POINTS), numbers("p", "p_value", 4),
         intervals("action tokens minus those of the cheap gate", "action_tokens_minus_cheap", 0, signed=True, drop=1),
@@ -247,7 +246,7 @@ BUDGETS = Sheet[DatasetStudy](
         ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
         beside(numbers("truncated %", "truncated", 1, metric="truncated", shown=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
-        headed(FIXES, "right where the base is wrong %"), headed(FLIPS, "wrong where it is right %"),
+        replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
     ),
     _budgets, (), DATASET,
 )  # fmt: skip

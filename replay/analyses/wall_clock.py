@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from replay.studies.factcheck.analyses import Depth
-from replay.studies.factcheck.runs import FactcheckSetting
+from replay.analyses.pool_depth import Depth
+from replay.data.conditions import asked_about
 from toolkit.errors import listed
 from toolkit.log import Log, collect, source_parts
 
@@ -52,26 +52,34 @@ class _Entries:
         return sum(known) if known and len(known) == len(self.seconds) else None
 
 
-def wall_clock(log: Log, setting: FactcheckSetting, depth: Depth) -> WallClock:
-    """Of the setting's pool and verifier, summed over the runs that made them for the data sets reported.
+@dataclass(frozen=True)
+class _Asked:
+    """What the wall-clock should be of: so many traces of a pool, and their scores, for the examples of `where`."""
 
-    A merged log has the runs of its parts. What copies of one run say alike counts once.
+    pool: str
+    verifier: str
+    traces: int
+    where: str | None
+
+
+def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
+    """Of a pool and a verifier, summed over the runs that made them for the data sets of the examples of `where`.
+
+    A merged log has the runs of its parts. What copies of one run say alike counts once. `traces`: how many of the
+    pool exhaustive best-of-N takes; `depth`: how many there are.
     """
+    asked = _Asked(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
-    asked = setting.claims(log, "dataset")
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
-    others = set(every["dataset"].drop_nulls()) - set(asked["dataset"].drop_nulls())
+    others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
     parts = [part for part in source_parts(source) if _dataset(part) not in others]
-    pool = _entries(parts, "pools", setting.pool, setting.pool)
-    verifier = _entries(parts, "verifiers", setting.verifier, setting.pool)
-    runs = max(len(pool.seconds), len(verifier.seconds))
-    if pool.total is None or verifier.total is None:
-        return WallClock(pool.total, verifier.total, runs, tuple(_unsaid(setting, pool, verifier)))
-    elsewhere = others if all(_dataset(part) is not None for part in parts if _has(part, setting)) else set()
-    why = _unlike(
-        log, setting, depth, every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False)), verifier.own
-    )
-    return WallClock(pool.total, verifier.total, runs, tuple(why))
+    made, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
+    runs = max(len(made.seconds), len(scored.seconds))
+    if made.total is None or scored.total is None:
+        return WallClock(made.total, scored.total, runs, tuple(_unsaid(asked, made, scored)))
+    elsewhere = others if all(_dataset(part) is not None for part in parts if _has(part, asked)) else set()
+    ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
+    return WallClock(made.total, scored.total, runs, tuple(_unlike(log, asked, depth, ran, scored.own)))
 
 
 def scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
@@ -90,10 +98,10 @@ def _dataset(part: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _has(part: Mapping[str, Any], setting: FactcheckSetting) -> bool:
+def _has(part: Mapping[str, Any], asked: _Asked) -> bool:
     return any(
         isinstance(section := part.get(kind), Mapping) and name in section
-        for kind, name in (("pools", setting.pool), ("verifiers", setting.verifier))
+        for kind, name in (("pools", asked.pool), ("verifiers", asked.verifier))
     )
 
 
@@ -118,29 +126,29 @@ def _number(entry: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _unsaid(setting: FactcheckSetting, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+def _unsaid(asked: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     """What the runs do not say."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
-    for what, name, found in (("pool", setting.pool, pool), ("verifier", setting.verifier, verifier)):
+    for what, name, found in (("pool", asked.pool, pool), ("verifier", asked.verifier, verifier)):
         if found.total is None:
             silent, of = sum(one is None for one in found.seconds), len(found.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
 
-def _unlike(log: Log, setting: FactcheckSetting, depth: Depth, made: pl.DataFrame, own: bool) -> Iterator[str]:
+def _unlike(log: Log, asked: _Asked, depth: Depth, made: pl.DataFrame, own: bool) -> Iterator[str]:
     """How the runs did something else than exhaustive best-of-N on the claims reported; `made`: claims they ran on."""
-    scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == setting.pool)
+    scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == asked.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(made["example_id"].implode())).select("example_id"), log)
-    ran, asked = have["example_id"].unique(), setting.claims(log)["example_id"]
-    reported = int(ran.is_in(asked.implode()).sum())
+    ran, claims = have["example_id"].unique(), asked_about(log, asked.where)["example_id"]
+    reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
         yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"
-    if depth.largest != setting.cap or depth.shorter:
-        yield f"it is of all {depth.largest:,} traces a claim, and this table of {setting.cap:,}"
-    pools = () if own else scored_pools(log, setting.verifier, made["example_id"])
-    others = [pool for pool in pools if pool != setting.pool]
+    if depth.largest != asked.traces or depth.shorter:
+        yield f"it is of all {depth.largest:,} traces a claim, and this table of {asked.traces:,}"
+    pools = () if own else scored_pools(log, asked.verifier, made["example_id"])
+    others = [pool for pool in pools if pool != asked.pool]
     if others:
-        yield f"`{setting.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"
+        yield f"`{asked.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"

@@ -1,16 +1,28 @@
-"""Tables of the verifiers' calibration: one line a verifier, and its scores bin by bin."""
+"""The verifiers' calibration in a study: a table of one line a verifier, its scores bin by bin, and their figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
-from replay.studies.factcheck.calibration import VerifierCalibration, shown
-from replay.studies.factcheck.study import Study
+from replay.analyses.verifier_calibration import VerifierCalibration
+from replay.studies.kit.cells import shown
+from replay.studies.kit.gaps import Named
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
+from toolkit.show import ReliabilityPanel
 from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
 
 
-def verifiers(study: Study) -> Iterator[Row]:
+class Calibrated(Named, Protocol):
+    """What was found on a data set, the calibration of verifiers among it."""
+
+    @property
+    def calibration(self) -> Sequence[VerifierCalibration]:
+        """Of each verifier."""
+        ...
+
+
+def verifiers(study: Calibrated) -> Iterator[Row]:
     """Brier score, ECE and AUROC of each verifier."""
     for one in study.calibration:
         found = one.found
@@ -29,7 +41,7 @@ def verifiers(study: Study) -> Iterator[Row]:
         yield Row((one.verifier,), values=values)
 
 
-def bins(study: Study) -> Iterator[Row]:
+def bins(study: Calibrated) -> Iterator[Row]:
     """Share of right traces by score, against the mean score."""
     for one in study.calibration:
         for part in one.found.bins if one.found is not None else ():
@@ -42,7 +54,7 @@ def bins(study: Study) -> Iterator[Row]:
             yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), values=values)
 
 
-def _missing(study: Study) -> Iterator[str]:
+def _missing(study: Calibrated) -> Iterator[str]:
     yield from (one.missing for one in study.calibration if one.missing)
 
 
@@ -50,10 +62,26 @@ def _has_bins(one: VerifierCalibration) -> bool:
     return one.found is not None and bool(one.found.bins)
 
 
-CALIBRATION = (
+def reliability_panels(studies: Sequence[Calibrated]) -> list[ReliabilityPanel]:
+    """Share of right traces over the verifier's score: a panel a verifier and data set, where scores are chances."""
+    panels = []
+    for study in studies:
+        for one in study.calibration:
+            if one.found is None or one.found.ece is None or not one.found.bins:
+                continue
+            points = [(p.score, p.right) for p in one.found.bins if p.score is not None and p.right is not None]
+            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in points)
+            told = f"ECE {one.found.ece.estimate:.3f}"
+            panels.append(ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, told))
+    return panels
+
+
+LEFT_OUT = f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims"
+"""What figures say of the bins."""
+CALIBRATION: tuple[Sheet[Any], ...] = (
     Sheet(
         "calibration",
-        lambda studies: f"Calibration of the verifiers, first {studies[0].setting.cap} traces",
+        lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces",
         ("Verifier",),
         (
             numbers("Traces", "traces", 0),

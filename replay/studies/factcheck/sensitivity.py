@@ -1,0 +1,78 @@
+"""Settings whose effect the study tells: of adaptive stopping and the surrogate, and of the surrogate's own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.setting_sweep import Sweep, sweep
+from replay.analyses.surrogate_keys import UNSEEN
+from replay.kinds.sample import Sample
+from replay.sampling.stops import Margin
+from replay.sampling.surrogate import LABEL_SCORES
+from replay.studies.factcheck.runs import FactcheckSetting
+from toolkit.log import Log
+
+MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+MINIMA = (2, 3, 5)
+BOOTSTRAPS = (2, 3, 5)
+CAPS = (5, 10, 15, 20, 30, 40)
+SWEPT = {"margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+"""Settings of both; no bootstrap pool: adaptive stopping."""
+RIDGES, FORGETTINGS = (0.1, 1.0, 10.0), (0.9, 1.0)
+KEYS = {"unseen": pl.Float64, "label_score": pl.String, "ridge": pl.Float64, "forgetting": pl.Float64}
+MEASURED = ("macro_f1", "operations")
+
+
+def sensitivity(
+    log: Log,
+    setting: FactcheckSetting,
+    size: int,
+    *,
+    margins: Sequence[float] = MARGINS,
+    caps: Sequence[int] | None = None,
+    minima: Sequence[int] = MINIMA,
+    bootstraps: Sequence[int] = BOOTSTRAPS,
+) -> Sweep:
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool."""
+    caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
+
+    def tried() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+        for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
+            own: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
+            if first is not None:
+                own |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
+            how = "adaptive stopping" if first is None else f"surrogate from {first}"
+            name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
+            yield (margin, cap, least, first), Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own)
+
+    return sweep(log, SWEPT, tried(), MEASURED, setting.pool, **setting.asked)
+
+
+def surrogate_keys(log: Log, setting: FactcheckSetting) -> Sweep:
+    """The same of algorithm 3 for every combination of the surrogate's own keys."""
+    policy = Sample(
+        name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
+        features=setting.features, stop=setting.margin,
+    )  # fmt: skip
+
+    def tried() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+        for values in product(UNSEEN, LABEL_SCORES, RIDGES, FORGETTINGS):
+            own: dict[str, Any] = dict(zip(KEYS, values, strict=True))
+            name = "surrogate with " + ", ".join(f"{key} {value}" for key, value in own.items())
+            yield values, replace(policy, name=name, **own)
+
+    return sweep(log, KEYS, tried(), MEASURED, setting.pool, **setting.asked)
+
+
+def told_missing(found: Sweep) -> list[str]:
+    """Why settings are dashes: how many, and the first of them."""
+    if found.result is None:
+        return list(found.missing.values())[:1]
+    policies = len(found.table) // len(MEASURED)
+    count = f"{len(found.missing)} of the {policies} settings cannot be replayed and are dashes"
+    return [f"{count}, such as {name}: {why}" for name, why in found.missing.items()][:1]
