@@ -7,52 +7,69 @@ They are cautious: what they cannot read with certainty is no mismatch.
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
 from generate.signals.feature_signals import FeatureSignal, FeatureWorker
+from generate.signals.sums import evaluated, wrong_sum
 from generate.traces.block import Texts, TraceBlock
+from toolkit.answers import normalise, number_form
 
-_TERM = r"[( \t]*[-+−]?\d+(?:,\d{3})*(?:\.\d+)?[) \t]*"
-_SUM = rf"{_TERM}(?:[-+*/×÷·−]{_TERM})*"
-_EQUATION = re.compile(rf"{_SUM}(?:={_SUM})+")
-_JOINED_BEFORE, _JOINED_AFTER = r"[\w.:,$\\}%^]$|[-+*/×÷·−^(\\}%][ \t]*$", r"[\w%^{\\√!(]|[ \t]*[-+*/×÷·−^]"
+_EQUAL = 1e-6
 _SIGNS = str.maketrans({"×": "*", "÷": "/", "·": "*", "−": "-"})
-_GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_PLAIN = re.compile(r"[-+]?\d+(?:\.(\d+))?")
-_UNKNOWN = re.compile(r"\bfor ([a-z])\b|\bvalue of ([a-z])\b|\bwhat is ([a-z])\b", re.IGNORECASE)
-_COUNTED = re.compile(r"\bhow many\b|\binteger\b|\bwhole number\b", re.IGNORECASE)
-_EQUAL = 1e-9
-_LONGEST = 200  # characters of a side; a longer one is not read
 
-_OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.UAdd: operator.pos, ast.USub: operator.neg,
-}  # fmt: skip
+_UNKNOWN = re.compile(
+    r"\b(?:for|value of|what is) ([a-z])(?=\s*(?:[.?!,;:]|$)|\s+(?:if|when|given|where)\b)", re.IGNORECASE
+)
+_MORE_THAN_AN_EQUATION = re.compile(r"[\^√∛\\{}\[\]|!%<>≤≥≠≡~²³⁴°_]|\*\*|/[ \t]*\d+[ \t]*[A-Za-z]")
+_BEFORE_EQUATION = frozenset(["solve", "if", "equation", "that", "let", "suppose", "given", "when", "where", "and"])
+_AFTER_EQUATION = frozenset(["for", "what", "find", "then", "determine", "where"])
+
+_WHOLE_THINGS = (
+    "people|persons|children|kids|students|boys|girls|men|women|friends|players|workers|employees|passengers|guests|"
+    "customers|teachers|animals|dogs|cats|birds|fish|horses|cows|chickens|sheep|cars|buses|boats|books|apples|oranges|"
+    "eggs|coins|marbles|balls|cards|tickets|stamps|stickers|toys|pencils|pens|chairs|flowers|trees|homes|houses|"
+    "integers|primes|prime numbers|divisors|factors|solutions|ways|digits|subsets|triangles|vertices"
+)
+_COUNTED = re.compile(
+    rf"\bhow many (?:(?:other|different|distinct|possible|positive) )?(?:{_WHOLE_THINGS})\b", re.IGNORECASE
+)
+_WHOLE = re.compile(
+    r"\b(?:as an?|(?:to|in) the nearest|answer (?:is|must be|should be) an?) (?:integer|whole number)\b|"
+    r"\bfind the (?:positive |negative |smallest |largest |least |greatest )?integer\b(?! (?:divided|over|times))",
+    re.IGNORECASE,
+)
+_FRACTIONAL = re.compile(
+    r"\b(?:decimals?|fractions?|averages?|mean|expected|percent\w*|half|halves|per|each|every|share\w*|ratio|rate|tenths?|"
+    r"hundredths?|change\w*|differ\w*)\b|%",
+    re.IGNORECASE,
+)
 
 
-def arithmetic_mismatch(texts: pl.Series) -> pl.Series:
+def arithmetic_mismatch(texts: pl.Series, cut: pl.Series | None = None) -> pl.Series:
     """Whether some equation between numbers alone is wrong: `15 + 19 = 35`, or a step of `2 * 3 = 6 = 7`.
 
-    Sides are numbers, + - * / and brackets; one beside a letter, such as that of `60 = 20*j`, is not read. A side that
-    is a decimal number may be rounded in its last digit. Range {0, 1}; null where the log has no text. Source: SeVRA,
+    Sides are numbers, + - * / and brackets, and the cross between two numbers. One is read only where what stands
+    beside it is known not to belong to it: not that of `60 = 20*j`, `half of 20 = 10` or `7 = 1 (mod 3)`. A decimal
+    number may be rounded, or cut off, in its last digit, and a number with a unit may be in one of another size. cut:
+    (n,) whether a text ends where its tokens ended. Range {0, 1}; null where the log has no text. Source: SeVRA,
     appendix Y.2, "arithmetic mismatch".
     """
-    return _flags(texts, (None if text is None else _wrong_sum(text) for text in texts.cast(pl.String)))
+    ends = [False] * len(texts) if cut is None else cut.fill_null(False).to_list()
+    pairs = zip(texts.cast(pl.String), ends, strict=True)
+    return _flags(texts, (None if text is None else wrong_sum(text, end) for text, end in pairs))
 
 
 def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Series) -> pl.Series:
     """Whether an answer breaks what the question says of it: it is no label of the example; put in the place of the
     unknown (`Solve 2*x + 1 = 7 for x`) it makes the sides of the question's only equation differ; or it is negative or
-    no whole number where the question asks how many, or for an integer.
+    no whole number where the question asks how many there are of things that come whole (`how many apples`, not `how
+    many hours`), or no whole number where it asks for an integer.
 
     labels: (n,) lists, null where the example has none. Range {0, 1}; an answer that was not read breaks nothing.
     Source: SeVRA, appendix Y.2, "constraint mismatch".
@@ -65,105 +82,85 @@ def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) 
     """Whether a revision's answer is another one than that of the attempt that it revises; to give one where there was
     none is a change, and so is the reverse.
 
-    revised: (n,) whether a trace revises another. Range {0, 1}; null for a first attempt, which changes nothing.
-    Source: SeVRA, appendix Y.2, "final-answer changed".
+    One answer in two spellings (`3` and `3.0`, `True` and `true.`) has not changed, nor one with a unit beside it.
+    revised: (n,) whether a trace revises another, which is at hand. Range {0, 1}; null for a first attempt, which
+    changes nothing. Source: SeVRA, appendix Y.2, "final-answer changed".
     """
-    frame = pl.DataFrame({"own": answers.cast(pl.String), "before": attempts.cast(pl.String), "revised": revised})
-    own, before = pl.col("own").str.strip_chars(), pl.col("before").str.strip_chars()
-    return frame.select(changed=pl.when("revised").then(own.ne_missing(before)).cast(pl.Float64))["changed"]
+    rows = zip(answers.cast(pl.String), attempts.cast(pl.String), revised, strict=True)
+    return _flags(answers, (_differ(own, before) if again else None for own, before, again in rows))
+
+
+def _differ(own: str | None, before: str | None) -> bool:
+    one, other = (None if text is None or not text.strip() else _bare(text) for text in (own, before))
+    if one is None or other is None or one == other:
+        return one is not other and one != other
+    numbers = [number_form(text) for text in (one, other)]
+    if None not in numbers:
+        return numbers[0] != numbers[1]
+    within = [set(re.findall(r"-?\d+(?:\.\d+)?", text.replace(",", ""))) for text in (one, other)]
+    return not (within[0] and within[0] == within[1])
+
+
+def _bare(text: str) -> str:
+    """An answer without the name of an unknown, case, and the signs and spaces around it."""
+    return re.sub(r"^[a-z]\s*=\s*", "", " ".join(text.split()).strip("$.*\"' ").casefold())
 
 
 def _flags(like: pl.Series, values: Iterable[bool | None]) -> pl.Series:
     return pl.Series(like.name, [None if value is None else float(value) for value in values], dtype=pl.Float64)
 
 
-def _wrong_sum(text: str) -> bool:
-    """Whether some step of an equation between numbers does not hold."""
-    return any(
-        first is not None and second is not None and not _agree(first, second)
-        for found in _EQUATION.finditer(text)
-        for first, second in pairwise(_sides(text, found))
-    )
-
-
-def _sides(text: str, found: re.Match[str]) -> list[tuple[float, float] | None]:
-    """The sides of an equation, each as a number and the rounding that it allows; None where more belongs to it."""
-    inner = found[0].strip()
-    start = found.start() + found[0].index(inner)
-    before, after = text[max(0, start - 20) : start], text[start + len(inner) :][:20]
-    sides = [_number(side) for side in inner.split("=")]
-    signed = inner[0] in "-+−" and re.search(r"[\w)\]][ \t]*$", before)
-    if signed or re.search(_JOINED_BEFORE, before):
-        sides[0] = None
-    if re.match(_JOINED_AFTER, after) or re.match(r"[ \t]+[A-Za-z](?![A-Za-z])", after):  # an unknown, not a unit
-        sides[-1] = None
-    return sides
-
-
-def _number(side: str) -> tuple[float, float] | None:
-    """What a side comes to, with half of the last decimal of a plain number."""
-    plain = _GROUPED.sub("", side.strip()).translate(_SIGNS)
-    value = _value(plain)
-    if value is None:
-        return None
-    shown = _PLAIN.fullmatch(plain)
-    return value, 0.5 * 10.0 ** -len(shown[1]) if shown and shown[1] else 0.0
-
-
-def _agree(first: tuple[float, float], second: tuple[float, float]) -> bool:
-    room = max(first[1], second[1]) * (1 + _EQUAL)
-    return math.isclose(first[0], second[0], rel_tol=_EQUAL, abs_tol=room + _EQUAL)
-
-
-def _value(expression: str) -> float | None:
-    """An expression of numbers, + - * / and brackets; None for anything else."""
-    if not expression or len(expression) > _LONGEST:
-        return None
-    try:
-        found = _evaluated(ast.parse(expression, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
-        return None
-    return found if math.isfinite(found) else None
-
-
-def _evaluated(node: ast.AST) -> float:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return float(number)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluated(left), _evaluated(right))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluated(operand))
-    raise ValueError("not a sum")
-
-
 def _breaks(question: str, answer: str | None, labels: list[str] | None) -> bool:
-    if answer is None:
+    if answer is None or not answer.strip():
         return False
     if labels:
-        return answer not in labels
-    given = _number(answer)
-    if given is None:
+        return normalise(pl.Series([answer]), "label", list(dict.fromkeys(labels)))[0] not in labels
+    form = number_form(answer)
+    if form is None or re.search(r"[%°]|percent|degree", answer):
         return False
-    if _COUNTED.search(question) and ((given[0] < 0 and "how many" in question.lower()) or given[0] != int(given[0])):
+    given = Fraction(form)
+    if _WHOLE.search(question) and not _FRACTIONAL.search(question) and given.denominator != 1:
         return True
-    return _unsolved(question, answer)
+    if _COUNTED.search(question) and not _FRACTIONAL.search(question) and (given < 0 or given.denominator != 1):
+        return True
+    return _unsolved(question, answer, given)
 
 
-def _unsolved(question: str, answer: str) -> bool:
+def _unsolved(question: str, answer: str, given: Fraction) -> bool:
     """Whether the answer makes the sides of the question's only equation differ."""
     named = _UNKNOWN.search(question)
-    if named is None:
+    if named is None or question.count("=") != 1 or _MORE_THAN_AN_EQUATION.search(question):
         return False
-    letter = next(filter(None, named.groups()))
-    alone = re.sub(r"[A-Za-z]+", lambda word: word[0] if word[0] == letter else "|", question)
-    run = re.compile(rf"[-+*/().\d \t{letter}×÷·−]*=[-+*/().\d \t{letter}×÷·−]*")
-    equations = [one for one in run.findall(alone) if letter in one]
-    if question.count("=") != 1 or len(equations) != 1:
+    letter = named[1]
+    alone = re.sub(r"[A-Za-z]+", lambda word: word[0] if word[0] == letter else "|" * len(word[0]), question)
+    run = re.search(rf"[-+*/().\d \t{letter}×÷·−]*=[-+*/().\d \t{letter}×÷·−]*", alone)
+    if run is None or letter not in run[0] or not _stands_alone(question[: run.start()], question[run.end() :]):
         return False
-    put = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", equations[0]).replace(letter, f"({answer})")
-    first, second = (_value(side.strip(" .").translate(_SIGNS)) for side in put.split("="))
-    return first is not None and second is not None and not math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-6)
+    put = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", run[0].translate(_SIGNS))
+    decimals = re.fullmatch(r"[-+−]?[\d,]*\.(\d+)", answer.strip())
+    room = Fraction(1, 10 ** len(decimals[1])) if decimals else Fraction(0)
+    apart = [_apart(put, letter, value) for value in (given - room, given, given + room)]
+    known = [value for value in apart if value is not None]
+    # a decimal answer may be rounded: the sides meet somewhere in its last digit
+    return len(known) == len(apart) and (min(known) > _EQUAL or max(known) < -_EQUAL)
+
+
+def _stands_alone(before: str, after: str) -> bool:
+    """Whether an equation is whole: what is beside it belongs to the sentence."""
+    word = re.search(r"([A-Za-z]+)\s*$", before)
+    begins = not before.strip() or before.rstrip()[-1] in ":,." or (word and word[1].lower() in _BEFORE_EQUATION)
+    ahead = re.match(r"\s*([A-Za-z]+)", after)
+    ends = not after.strip() or re.match(r"\s*[,;?](?!\d)", after) or (ahead and ahead[1].lower() in _AFTER_EQUATION)
+    return bool(begins and ends)
+
+
+def _apart(equation: str, letter: str, value: Fraction) -> float | None:
+    """The left side less the right, relative to their size, with a number in the place of the unknown."""
+    put = equation.replace(letter, f"({value.numerator}/{value.denominator})")
+    first, second = (evaluated(side.strip(" .")) for side in put.split("="))
+    if first is None or second is None:
+        return None
+    return (first - second) / max(1.0, abs(first), abs(second))
 
 
 class CheckWorker(FeatureWorker):
@@ -176,12 +173,12 @@ class CheckWorker(FeatureWorker):
             block.examples.select("example_id", "question", *labels), on="example_id", how="left", maintain_order="left"
         )
         among = both["labels"] if labels else pl.Series([None] * len(both), dtype=pl.List(pl.String))
-        attempts = block.traces.select(parent_id="trace_id", before="answer")
-        before = rows.select("parent_id").join(attempts, on="parent_id", how="left", maintain_order="left")["before"]
+        attempts = block.traces.select(parent_id="trace_id", before="answer", known=pl.lit(True))
+        attempt = rows.select("parent_id").join(attempts, on="parent_id", how="left", maintain_order="left")
         made = {
-            "arithmetic_mismatch": arithmetic_mismatch(both["text"]),
+            "arithmetic_mismatch": arithmetic_mismatch(both["text"], both["finish_reason"] == "length"),
             "constraint_mismatch": constraint_mismatch(both["question"], both["answer"], among),
-            "answer_changed": answer_changed(both["answer"], before, rows["parent_id"].is_not_null()),
+            "answer_changed": answer_changed(both["answer"], attempt["before"], attempt["known"].fill_null(False)),
         }
         return made, {}
 

@@ -31,24 +31,35 @@ def at_rates(
 
 
 def band_panels(
-    band: pl.DataFrame | None, shown: Sequence[tuple[str, str, float]], mark: float | None, from_zero: bool = False
+    band: pl.DataFrame | None,
+    shown: Sequence[tuple[str, str, float]],
+    mark: float | None,
+    from_zero: bool = False,
+    least: float = 0.0,
 ) -> list[PlottedBand]:
     """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
-    made = [band_panel(band, *one, mark, from_zero) for one in shown] if band is not None else []
+    made = [band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
     return [panel for panel in made if panel is not None and any(panel.estimate)]
 
 
 def band_panel(
-    band: pl.DataFrame, metric: str, label: str, scale: float, mark: float | None = None, from_zero: bool = False
+    band: pl.DataFrame,
+    metric: str,
+    label: str,
+    scale: float,
+    mark: float | None = None,
+    from_zero: bool = False,
+    least: float = 0.0,
 ) -> PlottedBand | None:
     """A metric over the share of examples that a gate acts on, `mark` its own; None where the metric is not known.
 
-    `from_zero`: up to the highest band, or 100.
+    `from_zero`: up to the highest band, or 100. The line begins where the gate acts on the share `least`.
     """
     rate = band.filter(pl.col("metric") == RATE)
     place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
     own = band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
-    rows = sorted(own.iter_rows(named=True), key=lambda row: place[row["threshold"]])
+    far = (row for row in own.iter_rows(named=True) if place[row["threshold"]] >= least)
+    rows = sorted(far, key=lambda row: place[row["threshold"]])
     if not rows:
         return None
 

@@ -13,6 +13,7 @@ from tests.show.test_latex import WIDTHS, table
 from tests.show.whole import assert_whole
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.show.document import Document, PlacedTable, as_latex
+from toolkit.show.in_print import in_print
 
 
 def compared(rows: int) -> Table:
@@ -21,8 +22,8 @@ def compared(rows: int) -> Table:
     for i in range(6):
         columns += [
             TableColumn(f"F1 of class {i}", NumberWithInterval(2), f"f{i}"),
-            TableColumn(f"F1 of class {i} published", Number(2), f"f{i}_published"),
-            TableColumn("difference", Number(2, signed=True), f"f{i}_difference"),
+            TableColumn(f"F1 of class {i} published", Number(2), f"f{i}_published", under=f"f{i}"),
+            TableColumn("difference", Number(2, signed=True), f"f{i}_difference", printed=False),
         ]
     columns.append(TableColumn("change of the last", Number(1), "f5_change"))
     cells = (ShownInterval(33.03, 28.71, 38.31), 36.0, -2.97, ShownInterval(100.0), None, None)
@@ -35,27 +36,44 @@ def compared(rows: int) -> Table:
 def test_nothing_is_left_out_and_every_row_fits(rows: int, width: float) -> None:
     for made in (compared(rows), table(14, rows), table(2, rows)):
         text = made.latex("tab:x", width, whole=True)
-        assert_whole(text, width, sum(not column.beneath for column in made.columns))
+        assert_whole(text, width, sum(not column.beneath for column in in_print(made).columns))
         assert text.count(r"\label{tab:x}") == 1
         assert len(re.findall(r"\\caption", text)) - len(re.findall(r"\\addtocounter", text)) == 1
 
 
-def test_a_number_stays_with_its_published_one_and_rows_keep_their_names() -> None:
+def test_published_numbers_stand_below_ours_and_parts_repeat_no_more_than_tells_rows_apart() -> None:
     text = compared(3).latex(width=4.77, whole=True)
     assert text.startswith(r"% needs \usepackage{booktabs} \usepackage{siunitx} in the preamble; fits 4.77 inches")
     parts = re.findall(r"\\toprule\n(.*?)\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)
     assert len(parts) > 1
     assert text.count(r"\begin{table*}") == 1
-    for heads, body in parts:
+    for number, (heads, body) in enumerate(parts):
         first = heads.splitlines()[0].removesuffix(r" \\").split(" & ")
-        assert first[0] == "Dataset"
-        lone = any("change" in cell for cell in first)
-        assert [cell.strip("{}") for cell in first].count("difference") * 3 == len(first) - 2 - lone
-        assert body.count("claims & method") == 2
+        assert first[: 1 if number else 2] == (["Method"] if number else ["Dataset", "Method"])
+        assert len(re.findall(r"^(?:\w+ & )?method \d", body, re.MULTILINE)) == 3
+    assert text.count("{(36.00)}") == 9
+    assert re.search(r"\{\[28\.71, 38\.31\]\}.*\n.*\{\(36\.00\)\}", text)
+    assert "difference" not in text
+    assert text.count("in parentheses: published") == 1
     assert r"\caption{Some numbers; as table 5.1}" in text
-    assert "S[table-format=+1.2]" in text
     assert "33.03 & " in text
     assert "{[28.71," in text or "{[28.71, 38.31]}" in text
+
+
+def test_what_was_asked_for_is_printed_and_published_numbers_without_ours_have_a_column() -> None:
+    made = compared(2)
+    assert [column.key for column in in_print(made).columns][2:] == [*(f"f{i}" for i in range(6)), "f5_change"]
+    asked = made.only(["Method", "f0_published", "f0_difference"])
+    assert [column.key for column in in_print(asked).columns][-2:] == ["f0_published", "f0_difference"]
+    assert "36.00" in asked.latex(width=3.3)
+    assert in_print(made).texts()[0][2:4] == ["33.03 [28.71, 38.31] (36.00)", "100.00"]
+    assert "(36.00)" not in made.markdown() + made.csv()
+
+
+def test_six_numbers_with_published_ones_take_one_page() -> None:
+    text = compared(6).latex(width=4.77, whole=True)
+    assert text.count(r"\begin{table") == 1
+    assert text.count(r"\begin{tabular}") <= 2
 
 
 def test_a_table_of_many_pages_ends_them_before_latex_holds_too_many_floats() -> None:

@@ -6,10 +6,13 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
+from replay.sampling.stops import Margin
+from replay.studies.kit.setting_maps import SweptSettings, setting_maps
 from tests.show.test_paper import NARROW, WIDE, all_texts, assert_whole, lightness
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
@@ -25,8 +28,9 @@ from toolkit.show import (
     reliability_figure,
     trade_offs_figure,
 )
-from toolkit.show.curves import APART, CLOSE, look
+from toolkit.show.curves import APART, CLOSE, PUBLISHED, look
 from toolkit.show.page import HIGHEST
+from toolkit.show.trade_offs import SIZE
 
 METHODS = ("Exhaustive BoN", "Adaptive Stopping", "Surrogate-Guided Selective Verification")
 KS = tuple(range(1, 51))
@@ -76,7 +80,7 @@ def budgets(n: int, width: float, **more: object) -> Figure:
         return PlottedCurve(f"order {i}", KS, *ends, published=((10, 0.45),))
 
     panels = [(f"data set {i}, validation, 50 traces", [line(j) for j in range(5)]) for i in range(n)]
-    words = {"x": "verifier calls, k", "note": "see the differences"}
+    words = {"x": "verifier calls, k", "note": "see the differences", "scales": [name for name, _ in panels]}
     return curves_figure(panels, doubling=False, banded=0, width=width, **words, **more)
 
 
@@ -143,6 +147,50 @@ def test_the_setting_in_use_is_framed() -> None:
     axes = heat(1, WIDE).axes[0]
     places = {(round(one.get_x() + 0.44), round(one.get_y() + 0.44)) for one in axes.patches}
     assert places == {(2, 2)}  # cap 15 is the third column, margin 0.15 the third row
+
+
+def test_published_points_are_beside_one_another_and_not_hidden() -> None:
+    figure = budgets(3, WIDE)
+    for axes in figure.axes:
+        marks = [line for line in axes.get_lines() if line.get_gid() == PUBLISHED]
+        at = np.array([line.get_transform().transform(line.get_xydata())[0] for line in marks])
+        assert len(at) == 5
+        apart = [np.hypot(*(a - b)) for a, b in itertools.combinations(at, 2)]
+        assert min(apart) > marks[0].get_markersize() * figure.dpi / 72
+        assert np.ptp(at[:, 1]) < 0.01  # none has another height
+
+
+def test_data_sets_have_axes_of_their_own_and_panels_are_high() -> None:
+    def curve(level: float) -> PlottedCurve:
+        line = tuple(level + 0.001 * k for k in KS)
+        return PlottedCurve("order", KS, line, line, line)
+
+    panels = [(name, [curve(level)]) for name, level in (("a, 15", 0.4), ("a, 50", 0.45), ("b, 15", 0.7))]
+    figure = curves_figure(panels, doubling=False, banded=0, width=WIDE, scales=["a", "a", "b"])
+    first, second, third = (axes.get_ylim() for axes in figure.axes)
+    assert first == second
+    assert third[0] > first[1]
+    shared = curves_figure(panels, doubling=False, banded=0, width=WIDE)
+    assert len({axes.get_ylim() for axes in shared.axes}) == 1
+    tall = [one.axes[0].get_window_extent().height / one.dpi for one in (figure, shared)]
+    assert tall[0] > 1.5 * tall[1]
+    assert tall[0] > 1.4
+
+
+def test_own_and_published_marks_are_of_one_size() -> None:
+    axes = trade_offs(2, WIDE).axes[0]
+    sizes = {float(size) for one in axes.collections if isinstance(one, PathCollection) for size in one.get_sizes()}
+    assert sizes == {SIZE}
+
+
+@pytest.mark.parametrize(("cap", "framed"), [(15, True), (16, False)])
+def test_a_frame_is_told_of_where_there_is_one(cap: int, framed: bool) -> None:
+    rows = [(0.15, c, 3, None, "macro_f1", 0.5) for c in (5, 15)]
+    names = ["margin", "cap", "min_valid", "bootstrap", "metric", "estimate"]
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    (figure,) = setting_maps(SweptSettings(table, "claims", Margin(0.15, 3), cap), WIDE).values()
+    assert bool(figure.axes[0].patches) == framed
+    assert any("framed" in text.get_text() for text in figure.texts) == framed
 
 
 def test_differences_have_their_zero_and_scores_their_diagonal() -> None:

@@ -254,6 +254,15 @@ def test_sensitivity_has_every_combination(claims: Path) -> None:
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
 
+def test_the_grid_of_sensitivity_has_the_settings_in_use(claims: Path) -> None:
+    own = Margin(0.12, 4)
+    setting = FactcheckSetting("n15", "lora", cap=7, margin=own, asked={"where": "split = 'test'", "resamples": 5})
+    frame = sensitivity(open_log(claims), setting, 15, bootstraps=(2,)).table
+    assert sorted(set(frame["cap"])) == [5, 7, 10, 15]
+    assert {own.threshold} < set(frame["margin"])
+    assert {own.min_valid} < set(frame["min_valid"])
+
+
 @pytest.mark.usefixtures("svg_only")
 def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path: Path) -> None:
     """An eighth of the latency, as in a batch of eight; the parts by a plain loop over what each method drew."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,17 @@ def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
     assert {"run.json", "gate.json", "quality.csv", "quality.md", "quality.tex"} <= {p.name for p in out.iterdir()}
     with pytest.raises(Exception, match="out"):
         report.save(tmp_path / "out")
+
+
+def test_reports_name_the_files_of_tables_for_programs(tmp_path: Path) -> None:
+    sheets = SHEET, replace(SHEET, name="every", title="Every setting", printed=False)
+    out = StudyReport("A study", tables_of(sheets, [Part("math500")], Surroundings()), dict).save(tmp_path / "out")
+    for name in ("report.md", "report.tex"):
+        text = (out / name).read_text()
+        assert text.count("Every setting") == 1
+        assert "every.csv" in text
+        assert "quality.csv" not in text
+    assert "Every setting" in (out / "every.tex").read_text()
 
 
 def test_figures_of_several_data_sets_have_their_names() -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
-from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy
@@ -289,6 +289,13 @@ def test_thresholds_are_marked_in_figures_of_either_width(width: float, own: dic
     calibration = FIGURES["calibration"].of(study, width)
     assert calibration is not None
     assert calibration.get_figheight() < 9
+
+
+def test_flips_among_begin_where_enough_are_acted_on(own: dict[str, DatasetStudy]) -> None:
+    study = own["hard"]
+    (panel,) = FIGURES["flips_among"].shows(study)
+    assert min(panel.x) * study.result.statistics.n / 100 >= FEWEST
+    assert len(panel.x) == len(panel.estimate) == len(panel.high) > 1
 
 
 def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStudy]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.lettering import words, wrapped
+from toolkit.show.marks import side_by_side
 from toolkit.show.page import HIGHEST, WIDTH, arrange, noted
 from toolkit.show.style import (
     GREEN,
@@ -47,6 +48,8 @@ _DASHES: tuple[tuple[float, ...], ...] = ((), (6, 1.5), (5, 1.5, 1, 1.5), (1.2, 
 CLOSE, APART = 24, 5
 """Points of a line from which on only every fifth has its marker, each line's at other places."""
 DIAGNOSTIC = "--"
+PUBLISHED = "published"
+"""Of the marks of published points, by which they are found again."""
 _HOLLOW: dict[str, Any] = {"markersize": 4.6, "markerfacecolor": "white", "markeredgewidth": 0.9}
 BANDED = 3
 """Lines of a panel up to which each has its band: more bands hide one another."""
@@ -84,20 +87,23 @@ def curves_figure(
     width: float = WIDTH,
     banded: int = BANDED,
     note: str = "",
+    scales: Sequence[str] = (),
 ) -> Figure:
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
     `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`. Axes show the region of the
     lines that a system could have; a diagnostic that leaves it has its last number at the edge, and a panel of
-    diagnostics alone has a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow.
-    `note` stands below in place of what is said of bands.
+    diagnostics alone has a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow,
+    and stand side by side where they would hide one another. `note` stands below in place of what is said of bands.
+    `scales`: of each panel the name of what it shares its axis with, such as its data set; panels are higher then.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
     columns = max(1, min(3, len(panels), int(width / 2.2)))
     rows = -(-len(panels) // columns)
     each = width / columns
-    body = rows * min(0.66 * each, 0.3 * each + 1.35) * (1.0 if rows < 3 else 0.8)
+    high = min(1.0 * each, 0.3 * each + 1.7) if scales else min(0.66 * each, 0.3 * each + 1.35)
+    body = rows * high * (1.0 if rows < 3 else 0.8)
     body = min(body, HIGHEST - 1.1)  # room for title, legend and notes
     looks: dict[str, Look] = {}
     bands = any(len(curves) <= banded for _, curves in panels)
@@ -115,18 +121,17 @@ def curves_figure(
             axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        for own in (False, True):  # what only diagnostics are in has a scale of its own
-            members = [
-                (axes, curves)
-                for axes, (_, curves) in zip(grid.flat, panels, strict=False)
-                if all(curve.diagnostic for curve in curves) is own
-            ]
-            if members:
-                _limit([axes for axes, _ in members], [curve for _, curves in members for curve in curves])
+        alike: dict[tuple[str, bool], list[tuple[Axes, Sequence[PlottedCurve]]]] = {}
+        for axes, (_, curves), scale in zip(grid.flat, panels, scales or [""] * len(panels), strict=False):
+            own = all(curve.diagnostic for curve in curves)  # what only diagnostics are in has a scale of its own
+            alike.setdefault((scale, own), []).append((axes, curves))
+        for members in alike.values():
+            _limit([axes for axes, _ in members], [curve for _, curves in members for curve in curves])
         if any(curve.published for _, curves in panels for curve in curves):
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
+            side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
             _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
         noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
@@ -203,7 +208,8 @@ def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic and curve.sees else curve.name,
     )
     if curve.published:
-        k, value = np.array(curve.published, float).T
-        axes.plot(k, 100 * value, linestyle="", label="_", color=look.color, marker=look.marker, zorder=4, **_HOLLOW)
+        for k, value in curve.published:
+            points: dict[str, Any] = _HOLLOW | {"color": look.color, "marker": look.marker, "zorder": 4}
+            axes.plot([k], [100 * value], linestyle="", label="_", gid=PUBLISHED, **points)
     if band:
         axes.fill_between(curve.k, low, high, color=look.color, alpha=0.13, linewidth=0)

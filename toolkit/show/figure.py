@@ -70,9 +70,9 @@ def frontier(
     sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
     hollow and never on the front. The axes show the region where the policies are; to what lies far from it an arrow at
     the edge points, with its number. `simulated` is said in the figure itself. No label covers a point, a line or
-    another label. The front is named first, by letters with a key below the axes where names have no room; then the
-    baseline, what lies beyond an edge, and others. A name that finds no room, or is not tried, is left out and counted
-    below the axes. `note` stands there, too.
+    another label. The front is named first, then the baseline, what lies beyond an edge, and others; on a narrow page
+    where names have no room all are letters, with a key below the axes. A name that finds no room, or is not tried, is
+    left out and counted below the axes. `note` stands there, too.
     Raises ThinkbackError without points.
     """
     if not points:
@@ -95,7 +95,7 @@ def frontier(
         arrows = arrow_places({p.name: (p.cost, 100 * p.accuracy) for p in points if p.labelled}, seen, size)
         labels = _labels(points, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
-        scene = _scene(axes, points, inside, [corners, *paths], arrows)
+        scene = _scene(axes, points, inside, corners, paths, arrows)
         placed = place_labels(figure, axes, labels, scene, most)
         if len(placed.letters) == 1:  # among names a single letter is a riddle: its name is placed first
             alone = placed.letters[0][0].name
@@ -317,7 +317,7 @@ def _labels(
     width: float,
     letters: bool = False,
 ) -> list[Label]:
-    """Names of the points that stand for themselves; `letters` in place of the front's, which leave more room.
+    """Names of the points that stand for themselves; `letters` in place of all of them, which leave more room.
 
     First the front, the best policy before what adds most to it; then the baseline, diagnostics and what lies beyond an
     edge; and the best of the others.
@@ -335,7 +335,7 @@ def _labels(
         needed = p.on_front or p.baseline or p.name in first
         found.append(
             Label(
-                text=LETTER + value if letters and p.on_front else folded(words(p.name) + value, room, SMALL),
+                text=LETTER + value if letters else folded(words(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
@@ -343,7 +343,7 @@ def _labels(
                 reach=DISTANCES[-1] if needed and (width >= ROOMY or letters or not p.on_front) else NEAR,
                 modest=not needed,
                 loose=bool(far),  # its number stands beside the arrow
-                key=p.name if needed else "",
+                key=p.name if needed or letters else "",
                 value=value,
                 name=p.name,
             )
@@ -369,7 +369,8 @@ def _scene(
     axes: Axes,
     points: Sequence[FrontierPoint],
     barred: Sequence[FrontierPoint],
-    paths: Sequence[np.ndarray],
+    front: np.ndarray,
+    sweeps: Sequence[np.ndarray],
     arrows: Mapping[Hashable, tuple[float, float]],
 ) -> Scene:
     pixels = axes.transData.transform
@@ -391,5 +392,6 @@ def _scene(
     return Scene(
         dots=np.hstack([centres - radii, centres + radii]),
         bars=np.array(bars).reshape(-1, 4),
-        line=np.concatenate([along(pixels(path) if len(path) else path) for path in paths]),
+        line=np.concatenate([along(pixels(path) if len(path) else path) for path in (front, *sweeps)]),
+        front=pixels(front) if len(front) else front,
     )

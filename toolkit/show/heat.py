@@ -31,6 +31,13 @@ class Heat:
     values: tuple[tuple[float | None, ...], ...]
     marked: tuple[str, str] | None = None  # column and row of a setting that stands out, such as the one in use
 
+    @property
+    def framed(self) -> tuple[int, int] | None:
+        """The marked column and row by number; None where the panel has no such cell."""
+        if self.marked is None or self.marked[0] not in self.x or self.marked[1] not in self.y:
+            return None
+        return self.x.index(self.marked[0]), self.y.index(self.marked[1])
+
 
 def heat_figure(
     panels: Sequence[Heat],
@@ -91,7 +98,7 @@ def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int, each:
     for i, j in np.argwhere(~np.isnan(values)):
         color = readable_on(tuple(image.to_rgba(values[i, j])))
         axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=SMALL, color=color)
-    if panel.marked is not None and panel.marked[0] in panel.x and panel.marked[1] in panel.y:
-        place = panel.x.index(panel.marked[0]) - 0.44, panel.y.index(panel.marked[1]) - 0.44
+    if panel.framed is not None:
+        place = panel.framed[0] - 0.44, panel.framed[1] - 0.44
         axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="white", linewidth=2.4))
         axes.add_patch(Rectangle(place, 0.88, 0.88, fill=False, edgecolor="black", linewidth=1.1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,7 @@ class Scene:
     dots: np.ndarray  # (m, 4): x0, y0, x1, y1 of every marker
     bars: np.ndarray  # (b, 4): the same of intervals
     line: np.ndarray  # (s, 2): samples along the front and the sweeps
+    front: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))  # (c, 2): its corners; no leader crosses it
 
 
 def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> Placed:
@@ -190,6 +191,7 @@ def _best_place(
         + 0.1 * order
     )
     penalty[through | (crossed > 1)] = np.inf  # a line through others would point at them
+    penalty[(distance >= TIED * pixel) & _crosses(ties[:, 0], ties[:, -1], space.scene.front)] = np.inf
     penalty[across & (label.modest | (not loose))] = np.inf
     penalty[(barred > 0) & (not loose)] = np.inf
     best = int(penalty.argmin())
@@ -203,6 +205,22 @@ def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
     apart = np.hypot(*np.moveaxis(np.clip(centres[None], boxes[:, None, :2], boxes[:, None, 2:]) - centres[None], 2, 0))
     own = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
     return np.asarray((apart < 2 * own[:, None]).any(axis=1))
+
+
+def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
+    """Which of the lines from (n, 2) starts to ends cross the path through (c, 2) corners."""
+    if len(front) < 2:
+        return np.zeros(len(starts), bool)
+    first, second = front[None, :-1], front[None, 1:]
+    starts, ends = starts[:, None], ends[:, None]
+    apart = _side(first, second, starts) * _side(first, second, ends) < 0
+    return np.asarray((apart & (_side(starts, ends, first) * _side(starts, ends, second) <= 0)).any(axis=1))
+
+
+def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """On which side of a line points lie: above, on (0) or below it."""
+    (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
+    return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 
 
 def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from toolkit.show.in_print import in_print
 from toolkit.show.latex_text import MARKS, POINTS_AN_INCH, folded, in_tex, mark, paragraph, points
 from toolkit.show.table_content import DASH, TableContent, notes_on
 
@@ -93,7 +94,7 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     Its first line says which packages it needs. Columns for which there was no room are named in a note. Where its rows
     are more than a page holds, several floats follow each other under one number.
     """
-    space = POINTS_AN_INCH * width
+    space, table = POINTS_AN_INCH * width, in_print(table)
     grid = _fitting(table, space).folded(space)
     kept = [table.columns[place] for place in grid.places]
     beneath = [column for column in table.columns if column.beneath]
@@ -239,9 +240,14 @@ def stages(table: TableContent, tight: float) -> Iterator[Grid]:
     words, marks = words_of(table), marks_of(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
     under = [i for i in range(len(table.columns)) if i not in places]
+    stacks = [column.form.stacks for column in table.columns]
+    texts = [
+        [cell.replace(sign, f"\n{sign[1:]}") if sign else cell for cell, sign in zip(row, stacks, strict=True)]
+        for row in table.texts()
+    ]
     rows = [
         tuple(row[i] + "".join(marks.get(row[k], "") for k in under) if i == words else row[i] for i in places)
-        for row in table.texts()
+        for row in texts
     ]
     heads = tuple(table.columns[i].name for i in places)
     high = tuple(head.replace(" ", "\n") for head in heads)

@@ -1,6 +1,6 @@
 """A Table as LaTeX floats that leave nothing out: columns for which a line has no room stand in further parts below.
 
-Every part begins with the columns that tell its rows apart. Numbers are aligned at their points by siunitx.
+Every part has the columns that tell its rows apart. Numbers are aligned at their points by siunitx.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from toolkit.show.in_print import in_print
 from toolkit.show.latex import (
     AROUND,
     COLUMN,
@@ -31,7 +32,6 @@ from toolkit.show.latex_text import POINTS_AN_INCH, paragraph, points
 from toolkit.show.table_content import DASH, TableContent
 
 _BETWEEN = 8  # points between two parts
-_BESIDE = ("published", "difference")  # what may stand beside a number, after its name
 _NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
 WAITING = 12
 """Floats after which a page is ended: LaTeX holds as many as 18 before it has a place for them."""
@@ -42,7 +42,7 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
 
     The first line says which packages they need.
     """
-    space = POINTS_AN_INCH * width
+    space, table = POINTS_AN_INCH * width, in_print(table)
     grids = [grid.folded(space) for grid in _parted(table, space)]
     above, below = printed(table.above), [*(f"{sign} {text}." for text, sign in marks_of(table).items())]
     below += printed(table.below)
@@ -97,53 +97,51 @@ def _parted(table: TableContent, space: float) -> Iterator[Grid]:
             yield grid
             return
     grid = tried[-1]
-    first = _telling(grid)
+    head = _telling(grid)
     for words in (TIGHT, LEAST):
         grid = replace(grid, words=words)
-        parts = _filled(grid, first, space)
+        parts = _filled(grid, head, space)
         if all(part.total(part.least()) <= space for part in parts):
             break
     yield from parts
 
 
-def _telling(grid: Grid) -> int:
-    """How many columns it takes to tell every row from the others; at least one, and not all."""
+def _telling(grid: Grid) -> list[int]:
+    """As few of the first columns as tell every row from the others; at least one, and not all."""
+    head = list(range(_first(grid)))
+    for i in head[:]:
+        fewer = [k for k in head if k != i]
+        if fewer and _told_apart(grid, fewer) == _told_apart(grid, head):
+            head = fewer
+    return head
+
+
+def _first(grid: Grid) -> int:
+    """How many columns, from the first one on, tell every row from the others."""
     for count in range(1, len(grid.places)):
-        if len({row[:count] for row in grid.rows}) == len(grid.rows):
+        if _told_apart(grid, range(count)) == len(grid.rows):
             return count
     return max(1, next((i for i, left in enumerate(grid.left()) if not left), 1))
 
 
-def _filled(grid: Grid, first: int, space: float) -> list[Grid]:
-    """As many columns in each part as it has room for; those that belong to another one stay with it."""
-    head = list(range(first))
-    parts: list[list[int]] = [head]
-    for group in _groups(grid, first):
-        for piece in [group] if _fits(grid, [*head, *group], space) else [[one] for one in group]:
-            if _fits(grid, [*parts[-1], *piece], space) or parts[-1] == head:
-                parts[-1] = [*parts[-1], *piece]
-            else:
-                parts.append([*head, *piece])
-    return [grid.only(part) for part in parts]
+def _told_apart(grid: Grid, places: Sequence[int]) -> int:
+    return len({tuple(row[k] for k in places) for row in grid.rows})
+
+
+def _filled(grid: Grid, head: Sequence[int], space: float) -> list[Grid]:
+    """As many columns in each part as it has room for, all in their order; `head` begins every one."""
+    parts: list[list[int]] = [[*head]]
+    for i in (k for k in range(len(grid.places)) if k not in head):
+        if _fits(grid, [*parts[-1], i], space) or parts[-1] == [*head]:
+            parts[-1].append(i)
+        else:
+            parts.append([*head, i])
+    return [grid.only(sorted(part)) for part in parts]
 
 
 def _fits(grid: Grid, places: Sequence[int], space: float) -> bool:
     part = grid.only(places)
     return part.total(part.least()) <= space
-
-
-def _groups(grid: Grid, first: int) -> list[list[int]]:
-    """Columns by the one that they belong to: `f1_published` and `f1_difference` go with `f1`."""
-    groups: list[list[int]] = []
-    leader = None
-    for i in range(first, len(grid.places)):
-        key = grid.table.columns[grid.places[i]].key or ""
-        if leader and key.removeprefix(f"{leader}_") in _BESIDE:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-            leader = key
-    return groups
 
 
 def _aligns(grid: Grid) -> list[str]:

@@ -16,6 +16,7 @@ from toolkit.show.table import Table, in_cell, in_note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 FORMATS = ("pdf", "svg", "png")
+UNPRINTED = "Tables for programs"
 TEXT_WIDTH = 345 / POINTS_AN_INCH
 """Inches of the text of LaTeX's own article in one column."""
 
@@ -44,6 +45,7 @@ def write_report(
 ) -> None:
     """Write everything to `folder`, and `report.md` and `report.tex`, which hold all of it in the order given.
 
+    Of tables that are not printed the two name the files.
     Tables in LaTeX are as wide as the text of an article in one column, and so fit across one in two columns, too.
     Keys name the files. `words` are paragraphs of the report, by heading, that come first, and `paper` those that
     `report.tex` has besides. A simulated log is called so in every file: in the titles and figures (their makers see to
@@ -56,18 +58,24 @@ def write_report(
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
         (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}", TEXT_WIDTH, whole=True), encoding="utf-8")
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
-        parts.append(table.markdown())
+        parts += [table.markdown()] if table.printed else []
+    if unprinted := _unprinted(tables):
+        parts.append(f"## {UNPRINTED}\n\n{_paragraphs(unprinted)}\n")
     for name, figure in figures.items():
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    sections = [
-        Section(heading, tuple(_sentences(text))) for heading, text in {**(words or {}), **(paper or {})}.items()
-    ]
-    placed = [PlacedTable(name, table) for name, table in tables.items()]
+    told = {**(words or {}), **(paper or {}), **({UNPRINTED: unprinted} if unprinted else {})}
+    sections = [Section(heading, tuple(_sentences(text))) for heading, text in told.items()]
+    placed = [PlacedTable(name, table) for name, table in tables.items() if table.printed]
     drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
     document = Document(title, (), tuple(sections), tuple(placed), tuple(drawn), whole=True)
     (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
+
+
+def _unprinted(tables: Mapping[str, Table]) -> str:
+    """An entry of a list for each table that is not printed."""
+    return "\n".join(f"- {table.title}: `{name}.csv`" for name, table in tables.items() if not table.printed)
 
 
 def _sentences(text: str) -> list[str]:

@@ -65,6 +65,7 @@ class Form:
     """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
 
     align: ClassVar[str] = "left"  # or `right` or `center`
+    stacks: ClassVar[str] = ""  # where a cell begins with this, print begins a line
 
     def show(self, value: Any) -> str:
         """Text for people: terminal and Markdown."""
@@ -219,7 +220,8 @@ class TableColumn:
     On a narrow terminal the columns with the highest `drop` go first (0: never), and the `core` ones last, after
     everything that makes room without dropping them. On any, the cells of one that is `beneath` are written under the
     row's first words instead of in a column of their own, and one that is shown `if_filled` is not where every cell is
-    empty or a dash.
+    empty or a dash. In LaTeX the numbers of one that stands `under` another, named by its key, are in that one's cells,
+    in parentheses, and one that is not `printed` is there only where it was asked for.
     """
 
     name: str
@@ -229,6 +231,8 @@ class TableColumn:
     beneath: bool = False
     core: bool = False
     if_filled: bool = False
+    under: str = ""
+    printed: bool = True
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,8 @@ class TableContent:
 
     `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed; `marks` are columns of the
     CSV file with one value throughout, such as (simulated, true), for it has no place for notes. Title, headings, notes
-    and the cells for people are printable, whatever they are made of.
+    and the cells for people are printable, whatever they are made of. One that is not `printed` is for programs, too
+    long to read: a report names its files.
     """
 
     title: str
@@ -248,6 +253,7 @@ class TableContent:
     strong: frozenset[int] = frozenset()
     faint: frozenset[int] = frozenset()
     marks: tuple[tuple[str, str], ...] = ()
+    printed: bool = True
 
     def __post_init__(self) -> None:
         notes = {name: tuple(map(_printable_note, getattr(self, name))) for name in ("above", "below")}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HUNDRED = 100.0
 PUBLISHED = "hollow: published"
+SIZE = 40
+"""Of every mark, in square points."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,15 @@ def trade_offs_figure(
                     _draw(axes, points[name], number, name)
             _scale(axes, list(points.values()))
         if any(point.published for points in panels.values() for point in points.values()):
-            figure.axes[0].scatter([], [], facecolors="white", edgecolors=INK, marker="o", s=46, label=PUBLISHED)
+            figure.axes[0].scatter([], [], facecolors="white", edgecolors=INK, marker="o", s=SIZE, label=PUBLISHED)
         arrange(figure, body, title, simulated, handle=1.4)
         noted(figure, f"bars: {HUNDRED * level:g} % intervals of each method; paired differences: see the tables")
     return figure
 
 
 def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
+    from matplotlib import patheffects
+
     own = look(number)
     x, y = point.cost.estimate, HUNDRED * point.quality.estimate
     bar: dict[str, Any] = {"color": own.color, "linewidth": 0.9, "zorder": 3}
@@ -70,12 +74,13 @@ def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
         axes.vlines([x], HUNDRED * point.quality.low, HUNDRED * point.quality.high, **bar)
     if point.cost.low is not None and point.cost.high is not None:
         axes.hlines([y], point.cost.low, point.cost.high, **bar)
-    dot: dict[str, Any] = {"marker": own.marker, "s": 22, "linewidths": 0.9, "zorder": 5, "clip_on": False}
+    dot: dict[str, Any] = {"marker": own.marker, "s": SIZE, "linewidths": 0.9, "zorder": 5, "clip_on": False}
     axes.scatter([x], [y], facecolors=own.color, edgecolors="white", label=name, **dot)
     if point.published is not None:
         theirs, value = point.published
-        around: dict[str, Any] = dot | {"s": 46, "zorder": 6}  # seen also where it lies on the method's own point
-        axes.scatter([theirs], [value], facecolors="none", edgecolors=own.color, label="_", **around)
+        halo = [patheffects.withStroke(linewidth=2.4, foreground="white")]  # seen on the method's own mark, too
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": own.color, "path_effects": halo}
+        axes.scatter([theirs], [value], label="_", **dot | hollow | {"zorder": 6})
 
 
 def _scale(axes: Axes, points: Sequence[MethodPoint]) -> None:

@@ -139,9 +139,11 @@ APPENDIX = (
 COSTS: Sheet[Study] = Sheet(
     "efficiency", "Efficiency of every method", ("Method", "Number"), EFFICIENCY,
     lambda study: efficiency(study.main, {name: TITLES[name] for name in METHODS}, BEST), (_efficiency_notes,),
+    printed=False,
 )  # fmt: skip
 SETTINGS = Sheet(
     "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"),
     (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), settings,
     ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity",
+    printed=False,
 )  # fmt: skip

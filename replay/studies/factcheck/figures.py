@@ -164,8 +164,10 @@ def budget_curves(
     studies: Sequence[Study], title: str, lines: Mapping[str, str], note: str, width: float = WIDTH
 ) -> Figure:
     """Macro-F1 over the budget, one line an order, a panel a pool (figures 5.2 and B.1)."""
+    panels = [(study.dataset, panel) for study in studies for panel in budget_panels([study], lines)]
     return curves_figure(
-        list(budget_panels(studies, lines)),
+        [panel for _, panel in panels],
+        scales=[dataset for dataset, _ in panels],
         title=title,
         x="verifier calls, k",
         y="Macro-F1, %",

@@ -33,13 +33,18 @@ def sensitivity(
     setting: FactcheckSetting,
     size: int,
     *,
-    margins: Sequence[float] = MARGINS,
+    margins: Sequence[float] | None = None,
     caps: Sequence[int] | None = None,
-    minima: Sequence[int] = MINIMA,
+    minima: Sequence[int] | None = None,
     bootstraps: Sequence[int] = BOOTSTRAPS,
 ) -> Sweep:
-    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool."""
-    caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
+
+    By default the study's own are among them.
+    """
+    margins = margins or sorted({*MARGINS, setting.margin.threshold})
+    minima = minima or sorted({*MINIMA, setting.margin.min_valid})
+    caps = [cap for cap in (caps or sorted({*CAPS, setting.cap})) if cap <= size] or [size]
 
     def tried() -> Iterator[tuple[tuple[Any, ...], Sample]]:
         for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):

@@ -92,10 +92,11 @@ FIXED_KEYS = Sheet(
         ),
     ), fixed_by_keys,
     ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
+    printed=False,
 )  # fmt: skip
 LAZY_KEYS = Sheet(
     "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
     tuple(key.replace("_", " ").capitalize() for key in KEYS),
     (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), lazy_by_keys,
-    group="keys",
+    group="keys", printed=False,
 )  # fmt: skip

@@ -111,14 +111,14 @@ ORDERS: tuple[Sheet[Any], ...] = (
     Sheet(
         "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
         (intervals("Value, %", "value"),), of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
-        (seed, "score: sees all scores, a diagnostic", unserved), group="budgets",
+        (seed, "score: sees all scores, a diagnostic", unserved), group="budgets", printed=False,
     ),
     Sheet(
         "budget_pairs", "Orders against each other at the same budget",
         ("Candidate pool", K, "Metric", "Order", "Against"),
         (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
         of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (unserved,),
-        group="budgets",
+        group="budgets", printed=False,
     ),
     Sheet(
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),

@@ -84,6 +84,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
         rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
         above=(*([SIMULATED] if around.simulated else []), *dict.fromkeys(around.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
+        printed=sheet.printed,
     )
 
 
@@ -107,7 +108,7 @@ def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> I
     wanted = [row.published.get(theirs.key) for row in rows]
     form: Form = theirs.form or column.plain
     heading, name = theirs.heading or f"{column.heading} published", theirs.name or f"{column.key}_published"
-    yield TableColumn(heading, form, name, drop=column.drop), wanted
+    yield TableColumn(heading, form, name, drop=column.drop, under="" if theirs.apart else column.key), wanted
     if theirs.apart or not isinstance(column.plain, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
@@ -116,7 +117,7 @@ def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> I
         for row, cell, other in zip(rows, cells, wanted, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
-    yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop), difference
+    yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
 
 
 def _less(cell: Value, published: Any, scale: float) -> float | None:

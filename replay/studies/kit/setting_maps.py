@@ -73,7 +73,8 @@ def _map(swept: SweptSettings, table: pl.DataFrame, words: str, width: float, le
             shown = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
             marked = (str(swept.cap), f"{own.threshold:g}") if least == own.min_valid else None
             panels.append(Heat(f"{name}, min. {least}", *shown, cells, marked))
-    framed = "framed: the study's own margin, cap and minimum"
+    notes = ["framed: the study's own margin, cap and minimum"] if any(panel.framed for panel in panels) else []
+    notes += ["other minima: see the table `sensitivity`"] if left_out else []
     return heat_figure(
         panels,
         columns=len(minima),
@@ -81,7 +82,7 @@ def _map(swept: SweptSettings, table: pl.DataFrame, words: str, width: float, le
         x="cap",
         y="margin",
         decimals=1,
-        note=f"{framed}; other minima: see the table `sensitivity`" if left_out else framed,
+        note="; ".join(notes),
         simulated=swept.simulated,
         width=width,
     )

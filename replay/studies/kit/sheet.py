@@ -136,7 +136,8 @@ class Sheet(Generic[P]):
     `title`, `columns`, `notes` and `needed` may depend on all parts. Every row begins with the name of its data set
     where the heading `dataset` is not empty, and else where there are several. Among `notes` may be functions, which
     tell what is said of one part. `number` is the published table's, and
-    `group` says for what a table has around it which runs it is of; by default the number.
+    `group` says for what a table has around it which runs it is of; by default the number. One that is not `printed` is
+    for programs: reports name its files.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Sheet(Generic[P]):
     number: str = ""
     group: str = ""
     needed: Callable[[Sequence[P]], bool] = bool
+    printed: bool = True
 
     @property
     def runs(self) -> str:

@@ -14,6 +14,9 @@ from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import PlottedBand, ReliabilityPanel, bands_figure, frontier, outcomes_figure, reliability_figure
 from toolkit.stats.calibration import wide_bins
 
+FEWEST = 20
+"""Examples acted on from which on flips among them are drawn: the band of fewer would set the scale."""
+
 
 def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
@@ -39,8 +42,9 @@ def _sweep(study: DatasetStudy) -> list[PlottedBand]:
 
 def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
     """Flips among the top share of examples that the primary gate would verify (the paper's equation 19)."""
-    shown = (("flips_among", "flips among those acted on, %", 100.0),)
-    return band_panels(study.band, shown, _rate(study), from_zero=True)
+    shown = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
+    least = FEWEST / study.result.statistics.n
+    return band_panels(study.band, shown, _rate(study), from_zero=True, least=least)
 
 
 def _rate(study: DatasetStudy) -> float | None:
