@@ -9,6 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from replay.analyses.rivals import equal_vote
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.stats import PairedInterval, Settings, not_worse, paired_interval, simultaneous_level
 from toolkit.stats.discordant import FEW_PAIRS, exact_p, fewest_examples
@@ -19,6 +20,15 @@ Outcomes = Mapping[str, np.ndarray]
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 UNDECIDED = "undecided"
 MOST_EXAMPLES = 10_000_000
+EQUAL_VOTES = (
+    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "One sample is a vote of 1."
+)
+NO_REASON = (
+    "Undecided: no reason to tune the budget, to vote, to intervene or to disable an action is shown to hold. So these "
+    "examples are no reason to change what is served."
+)
+"""What an undecided verdict means to those who serve."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
 """Of the examples that only one of two policies flips, those of the one that flips half as often."""
@@ -194,11 +204,7 @@ class Judge:
         """
         spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
         paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
-        rivals = {
-            name: max(within, key=lambda vote: spent[vote])
-            for name, most in paid.items()
-            if (within := [vote for vote, tokens in spent.items() if tokens <= most])
-        }
+        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
         found = self.differences(pairs, alone=False)

@@ -20,7 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from replay.analyses.judge import DISABLE, INTERVENE, POWER, TUNE, UNDECIDED, VOTE, ComparisonEvidence, Judge, Outcomes
+from replay.analyses.judge import (
+    DISABLE,
+    EQUAL_VOTES,
+    INTERVENE,
+    POWER,
+    TUNE,
+    UNDECIDED,
+    VOTE,
+    ComparisonEvidence,
+    Judge,
+    Outcomes,
+)
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.result import Result
 from replay.runs.run import run
@@ -137,8 +148,7 @@ def weigh(
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
     evidence = list(judge.tuning(budgets, base, best, rivals[best]))
     longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: float(np.nanmean(item[1]["correct"])))
-    acting = {name: rivals[name] for name in rivals if name in selective or (name == best and name in actions)}
-    voted, beaten = judge.voting(votes or {}, acting, best, longest)
+    voted, beaten = judge.voting(votes or {}, {**selective, **actions}, best, longest)
     evidence += voted
     evidence += [
         replace(e, holds=e.holds and e.policy not in beaten)
@@ -148,7 +158,10 @@ def weigh(
     order = (TUNE, VOTE, INTERVENE, DISABLE)
     found = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
     disable = tuple(e.policy for e in found[DISABLE])
-    unjudged = (*judge.most_votes(votes or {}, best, rivals[best]), *(() if budgets else (NO_BUDGET,)))
+    unjudged = (
+        *((EQUAL_VOTES,) if voted else ()), *judge.most_votes(votes or {}, best, rivals[best]),
+        *(() if budgets else (NO_BUDGET,)),
+    )  # fmt: skip
     for verdict in order:
         if found[verdict]:
             told = [e.sentence for e in found[verdict]]

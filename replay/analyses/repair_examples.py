@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,7 @@ def _cut(text: str | None) -> str | None:
 
 EXAMPLES_TOLD = (
     f"`examples.md` has the first {MOST} examples by their ids, with texts, of each kind, and `examples.csv` the same "
-    "as data: where the primary action repairs or spoils the answer, and where the gate keeps it from that"
+    "as data: where an action repairs or spoils the answer, and where its gate keeps it from that"
 )
 
 
@@ -101,11 +102,12 @@ def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool)
 
 
 def _told(cases: Sequence[RepairExample]) -> Iterator[str]:
-    """The cases in Markdown: a heading a kind, the texts as they are."""
-    for kind, (meaning, _) in KINDS.items():
-        own = [case for case in cases if case.kind == kind]
+    """The cases in Markdown: a heading for each kind of each action, the texts as they are."""
+    actions = dict.fromkeys(case.action for case in cases)
+    for action, (kind, (meaning, _)) in itertools.product(actions, KINDS.items()):
+        own = [case for case in cases if (case.action, case.kind) == (action, kind)]
         if own:
-            yield f"## {kind.capitalize()}: {meaning}\n"
+            yield f"## `{in_cell(printable(action))}`, {kind}: {meaning}\n"
         for case in own:
             gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"

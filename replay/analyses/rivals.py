@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from replay.runs.run import run
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 
+V = TypeVar("V", str, int)
 SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-action", "sampled-rollout"
 
 
@@ -42,10 +44,16 @@ def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
     return diagnostic("matched-rate oracle", "matched_rate"), diagnostic("matched random", "matched_random")
 
 
+def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
+    """The vote that costs most of those that cost no more than `most`; None where all cost more, or it is unknown."""
+    within = [vote for vote, tokens in spent.items() if tokens <= most]
+    return max(within, key=lambda vote: spent[vote], default=None)
+
+
 def equal_sizes(
     log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """By pool, the largest vote and, for every rival, the largest one whose mean tokens are not more than the rival's.
+    """By pool the sizes of votes: the smallest, the largest, and for every rival the largest for no more mean tokens.
 
     `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
     """
@@ -61,8 +69,8 @@ def equal_sizes(
 
     def equal(pool: str) -> tuple[int, ...]:
         known = {vote.max_traces: spent[vote.name] for vote in votes[pool] if vote.name in spent}
-        within = {max((size for size, cost in known.items() if cost <= limit), default=most[pool]) for limit in paid}
-        return tuple(sorted({*within, most[pool]}))
+        within = {equal_vote(known, limit) for limit in paid} - {None}
+        return tuple(sorted({votes[pool][0].max_traces, *(size for size in within if size is not None), most[pool]}))
 
     return {pool: equal(pool) for pool in votes}
 

@@ -43,6 +43,11 @@ class NamedGate:
         """The action that it gates."""
         return self.file.action
 
+    @property
+    def predicts(self) -> bool:
+        """Whether its scores are meant as probabilities of a repair, so that they can be calibrated."""
+        return self.part != RULE
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -100,11 +105,16 @@ def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, Nam
 def rival_gates(
     fitting: GateFitting, action: str, actions: Collection[str], contents: Contents, rules: Mapping[str, str]
 ) -> list[NamedGate]:
-    """Gates beside the cheap ones: boosted trees and rules for the primary action, classifiers for every action.
+    """Gates beside the cheap ones: boosted trees, classifiers and rules for every action, the primary `action` first.
 
     `rules` maps names to the feature that each is on; those that the log does not have are left out.
     """
-    found = fitting.own(action, "trees", TREES, "boosted-trees gate")
+
+    def named_of(name: str, one: str) -> str:
+        return name if one == action else f"{name}: {one}"
+
+    every = sorted(actions, key=lambda one: one != action)
+    found = [gate for one in every for gate in fitting.own(one, "trees", TREES, named_of("boosted-trees gate", one))]
     for verifier in sorted(contents.verifiers):
         named = FIX.fullmatch(verifier)
         predicted = named["action"] if named else ""
@@ -113,8 +123,8 @@ def rival_gates(
             own = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
             found += own.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
     for name, feature in rules.items():
-        if feature in contents.features:
-            found += fitting.own(action, "score", RULE, name, (f"feature:{feature}",), name)
+        for one in every if feature in contents.features else ():
+            found += fitting.own(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
     return found
 
 

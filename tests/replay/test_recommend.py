@@ -372,6 +372,19 @@ def test_an_intervention_that_no_cheaper_vote_beats_stands_with_the_vote_in_its_
     assert not [one for one in dear.evidence if one.verdict == VOTE]
 
 
+def test_a_vote_is_held_against_always_acting_too() -> None:
+    """The best intervention is gated; the other one always acts, and is beaten for fewer tokens, which is said."""
+    found = weigh(
+        ("base", right_on(200, 100.0)), {"long": right_on(298, 500.0)}, {"gated": right_on(240, 150.0)},
+        {"always": right_on(210, 300.0)}, votes={"vote@1": right_on(230, 100.0), "vote@2": right_on(260, 290.0)},
+        settings=Settings(resamples=500),
+    )  # fmt: skip
+    told = [one.sentence for one in found.evidence if one.verdict == VOTE]
+    assert any("`vote@2` against `always`, at 290 and 300 tokens per example: accuracy +12.50" in one for one in told)
+    assert any("`vote@1` against `gated`, at 100 and 150 tokens per example: accuracy −2.50" in one for one in told)
+    assert found.verdict == UNDECIDED
+
+
 def test_a_vote_that_beats_the_intervention_and_not_the_best_budget_is_no_verdict() -> None:
     """Right on 240, 300 (vote) and 298 (budget, which costs more than the intervention)."""
     found = weigh(

@@ -357,9 +357,14 @@ def vote(question: Question, pool: str, size: int) -> Paid:
     return Paid(right, size + finalizers, sum(call.tokens for call in calls), finalizers)
 
 
-def policy_named(name: str, gates: Callable[[str], Gate]) -> Callable[[Question], Paid]:
-    """A policy by the name that the study's table gives it; `gates` finds the gate of an action."""
+def policy_named(name: str, gates: Callable[[str], Gate], primary: str) -> Callable[[Question], Paid]:
+    """A policy by the name that the study's table gives it; `gates` finds the gate of an action.
+
+    `primary` is the action that is taken where the base attempt was cut off.
+    """
     kind, _, rest = name.partition(" ")
+    if name == "truncation only":
+        return lambda question: revise_where(question, primary, lambda one: one.signals["signal", "truncated"] == 1)
     if kind == "base:":
         return accept
     if kind == "always":

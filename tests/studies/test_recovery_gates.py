@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.repair_examples import KINDS, MOST
-from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE
+from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
 from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy
 from thinkback.app import app
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log, open_log, write_log
 from toolkit.show import Table
 
@@ -153,18 +154,116 @@ def test_a_vote_of_equal_tokens_is_weighed(own: dict[str, DatasetStudy]) -> None
     assert any("a vote that costs more decides nothing" in one for one in study.recommendation.sentences)
 
 
+def test_every_intervention_has_a_paired_row_with_the_vote_for_as_many_tokens(own: dict[str, DatasetStudy]) -> None:
+    """Gates, always acting, the rule and the gates beside: by hand, the largest vote that costs no more."""
+    study = own["easy"]
+
+    def spent(policy: str) -> float:
+        return float(study.values(policy)["total_tokens"].mean())
+
+    rows = {(one.second, one.first) for one in comparisons(study) if one.metric == "correct"}
+    acting = [name for name in study.policies if name.startswith(("always", "selective", "difficulty", "boosted"))]
+    assert len(acting) > 2 * len(study.roles.actions)
+    votes = sorted(study.named.samples, key=spent)
+    assert min(study.named.samples.values()) == 1
+    for policy in (*acting, "truncation only"):
+        affordable = [vote for vote in votes if spent(vote) <= spent(policy)]
+        assert affordable
+        assert (policy, affordable[-1]) in rows
+    weighed = [one.sentence for one in study.recommendation.evidence if one.verdict == "vote"]
+    for policy in (*study.named.always.values(), *study.named.selective.values(), "truncation only"):
+        assert any(f"against `{policy}`, at" in sentence for sentence in weighed), policy
+    assert any("One sample is a vote of 1" in sentence for sentence in study.recommendation.sentences)
+
+
+def test_trees_and_rules_stand_beside_every_actions_cheap_gate(own: dict[str, DatasetStudy]) -> None:
+    """Those of the action that is not gated first, too; what they take more in tokens is paired."""
+    study = own["easy"]
+    table = tables([study])["gates"]
+    keys = [one.key or one.name for one in table.columns]
+    rows = {(row[1], row[2]): dict(zip(keys, row, strict=True)) for row in table.rows}
+    for action in study.named.selective:
+        found = rows[action, "difficulty"]
+        rule = next(gate.policy for gate in study.gates if (gate.action, gate.shown) == (action, "difficulty"))
+        tokens = [study.values(one)["action_tokens"].mean() for one in (rule, study.roles.cheap(action))]
+        assert found["action_tokens"] == pytest.approx(tokens[0])
+        assert found["action_tokens_minus_cheap"].estimate == pytest.approx(tokens[0] - tokens[1])
+        assert (found["brier"], found["ece"]) == (None, None)  # it is no probability
+        assert rows[action, "cheap features"]["brier"] is not None
+    assert len([gate for gate in study.gates if gate.part == RULE]) >= 2 * len(study.named.selective)
+    assert not {"difficulty", "verification need"} & set(column(tables([study])["calibration"], "gate"))
+
+
+def test_trees_are_fitted_for_every_action(own: dict[str, DatasetStudy]) -> None:
+    pytest.importorskip("xgboost")
+    study = own["easy"]
+    assert {gate.action for gate in study.gates if gate.part == TREES} == set(study.named.selective)
+
+
+def test_the_policy_that_decides_has_one_name_and_stands_everywhere(own: dict[str, DatasetStudy]) -> None:
+    study = own["easy"]
+    made = tables([study])
+    for name in ("budget_matched", "paired", "tokens", "prices", "seconds", "joint_frontier"):
+        assert "truncation only" in column(made[name], "policy"), name
+    assert f"short + {study.roles.action} when truncated" not in study.policies
+    assert set(column(made["joint_frontier"], "policy")) <= set(study.policies)
+    figure = FIGURES["cost_accuracy"].shows(study)
+    assert any("truncation only" in str(point) for point in figure)
+
+
+def test_regret_of_what_is_on_the_front_is_none(own: dict[str, DatasetStudy]) -> None:
+    table = tables([own["easy"]])["joint_frontier"]
+    found = list(zip(column(table, "on_front"), column(table, "regret"), strict=True))
+    assert {(one.estimate, one.low, one.high) for front, one in found if front} == {(0.0, None, None)}
+    assert any(one.low is not None for front, one in found if not front)
+
+
+def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None:
+    studies = list(own.values())
+    made = report_of(studies, [], "made", 3.3)
+    undecided = [study for study in studies if study.recommendation.verdict == "undecided"]
+    plain = [one for one in made.told if "are no reason to change what is served" in one]
+    assert len(plain) == len(undecided)
+    told = "\n".join(made.words["What was replayed"])
+    assert "primary action: `active_verify`, the most accurate one in table `screening`" in told
+    for name, study in own.items():
+        kept = made.record["datasets"][name]
+        assert kept["log"]["sha256"] == study.result.provenance["log"]["sha256"]
+        assert (kept["on"], kept["tune"]) == ("split = 'train'", "split = 'dev'")
+        assert (kept["action"], kept["seed"], kept["votes"]) == (study.roles.action, 0, {"votes": [1, 2, 3]})
+        assert {gate["policy"] for gate in kept["gates"]} == {gate.policy for gate in study.gates}
+    assert report_of(studies[:1], [], "made").record["study"] == "recovery"
+
+
+def test_figures_are_as_wide_as_is_asked(own: dict[str, DatasetStudy], log: Log) -> None:
+    figures = report_of([own["hard"]], [], "made", 3.3).figures
+    assert figures
+    assert all(figure.get_figwidth() <= 3.3 for figure in figures.values())
+    with pytest.raises(ThinkbackError, match="2.5 to 20 inches wide, not `1in`"):
+        study_recovery(log, width="1in")
+
+
+def test_screened_on_is_shown_where_it_is_another_data_set(own: dict[str, DatasetStudy]) -> None:
+    assert "screened on" not in [one.name for one in tables(list(own.values()))["screening"].columns]
+    study = own["hard"]
+    other = replace(study, screening=study.screening.with_columns(dataset=pl.lit("easy, hard")))
+    assert set(column(tables([other])["screening"], "screened_on")) == {"easy, hard"}
+
+
 def test_cases_are_the_first_of_their_kind(own: dict[str, DatasetStudy]) -> None:
     study = own["hard"]
     action, ids = study.roles.action, np.array(study.result.examples["example_id"])
     always, gated = study.values(f"always {action}"), study.values(study.named.primary)
-    fixed = [case for case in study.cases if case.kind == "fixed"]
+    cases = [case for case in study.cases if case.action == action]
+    fixed = [case for case in cases if case.kind == "fixed"]
     expected = ids[(always["fix"] > 0) & (gated["intervened"] > 0)][:MOST]
     assert [case.example_id for case in fixed] == list(expected)
     assert all(case.revised_answer == case.gold != case.base_answer for case in fixed)
-    flipped = [case for case in study.cases if case.kind in ("flipped", "avoided flip")]
+    flipped = [case for case in cases if case.kind in ("flipped", "avoided flip")]
     assert flipped
     assert all(case.base_answer == case.gold != case.revised_answer for case in flipped)
     assert {case.kind for case in study.cases} <= set(KINDS)
+    assert {case.action for case in study.cases} == set(study.roles.actions)  # not of the primary one alone
 
 
 def test_calibration_is_of_bins_with_enough_examples(own: dict[str, DatasetStudy]) -> None:

@@ -92,6 +92,12 @@ def gate_of(out: Path, dataset: str) -> Callable[[str], second.Gate]:
     return find
 
 
+def primary_of(out: Path, dataset: str) -> str:
+    """The action that the study chose for a data set."""
+    made = json.loads((out / "run.json").read_text())
+    return str(made.get("datasets", {}).get(dataset, made)["action"])
+
+
 def compare_budgets(out: Path, questions: list[second.Question], policies: set[str]) -> None:
     """SeVRA's table of matched budgets, data set by data set."""
     found = rows(out / "budget_matched.csv")
@@ -100,7 +106,9 @@ def compare_budgets(out: Path, questions: list[second.Question], policies: set[s
         listed = [row for row in found if row["dataset"] == dataset]
         assert {row["policy"] for row in listed} >= policies
         for row in listed:
-            mine = second.at_budget(own, second.policy_named(row["policy"], gate_of(out, dataset)))
+            mine = second.at_budget(
+                own, second.policy_named(row["policy"], gate_of(out, dataset), primary_of(out, dataset))
+            )
             same(row, mine, f"{dataset}, {row['policy']}")
 
 

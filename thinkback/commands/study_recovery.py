@@ -47,10 +47,13 @@ def recovery(
     prices: Annotated[
         Path | None, file_option("--prices", "Prices per million tokens, by model, in a table [prices].", "FILE.toml")
     ] = None,
-    width: Annotated[int, typer.Option("--width", min=1, help="Samples of a vote generated at a time.")] = 1,
+    together: Annotated[int, typer.Option("--together", min=1, help="Samples of a vote generated at a time.")] = 1,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
+    width: Annotated[
+        str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
+    ] = "6.75in",
     force: options.Force = False,
 ) -> None:
     """Think again, or think longer?
@@ -66,8 +69,8 @@ def recovery(
     check_replaceable(out, force, inputs=(log, *(gate or ()), prices))
     made = study_recovery(
         log, on=on, tune=tune, where=where, action=action, base=base, pool=options.names(pool),
-        budgets=options.names(budgets), gates=gate or (), pooled=pooled, margin=margin, prices=prices, width=width,
-        seed=seed, resamples=resamples, level=level,
+        budgets=options.names(budgets), gates=gate or (), pooled=pooled, margin=margin, prices=prices,
+        together=together, seed=seed, resamples=resamples, level=level, width=width,
     )  # fmt: skip
     made.save(out, force)
     for line in made.told:

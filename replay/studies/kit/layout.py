@@ -11,7 +11,8 @@ from replay.studies.kit.sheet import Column, Row, Sheet, Value
 from toolkit.show import SIMULATED, ColumnNote, Number, ShownInterval, Table, TableColumn
 from toolkit.show.table_content import Form
 
-DATASET = "Dataset"
+DATASET, DATASET_KEY = "Data set", "Dataset"
+"""Heading of the column of data sets, and its name in CSV."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
     laid: list[tuple[TableColumn, list[Any]]] = []
     if named:
-        laid.append((TableColumn(named, key=around.dataset or None), [dataset for dataset, _ in rows]))
+        laid.append(
+            (
+                TableColumn(named, key=around.dataset or (DATASET_KEY if named == DATASET else None)),
+                [dataset for dataset, _ in rows],
+            )
+        )
     laid += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
     apart: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()

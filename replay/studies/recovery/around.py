@@ -14,7 +14,7 @@ from toolkit.errors import listed
 LACKING = {
     "tokens": Lack("tokens", "total_tokens", frozenset({
         "action_tokens", "total_tokens", "base_tokens", "finalizer_tokens", "relative", "regret", "best", "on_front",
-        "action_tokens_saved", "total_tokens_saved", "difference", "per_1000_priced",
+        "action_tokens_saved", "total_tokens_saved", "action_tokens_minus_cheap", "difference", "per_1000_priced",
     })),
     "seconds": Lack("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
     "finalizers": Lack(
@@ -56,7 +56,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
             yield f"{study.dataset}: no figure `{figure}`: {why}"
     named = study.named
     shown = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
-    shown |= {*named.samples, *named.oracles}
+    shown |= {*named.unfitted, *named.samples, *named.oracles}
     without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in shown]
     if without and "cost_accuracy" in drawn:
         names = listed(without)

@@ -11,13 +11,14 @@ import numpy as np
 from replay.analyses.gate_curve import at_rates
 from replay.analyses.rivals import best_for_no_more
 from replay.studies.kit import columns, outcomes
+from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
 from replay.studies.recovery.rows import ACTING, BUDGET, SELECTIVE, StudyPolicy, headline, headline_rows
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import ACCURACY, DATASET, PLAIN_ACCURACY, PLAIN_TOTAL, TOTAL
-from toolkit.show import TableColumn
+from replay.studies.recovery.tables import ACCURACY, PLAIN_ACCURACY, PLAIN_TOTAL, TOTAL
+from toolkit.show import ShownInterval, TableColumn
 from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -77,7 +78,8 @@ def _price_columns(studies: Studies) -> list[Column]:
 PRICED = Sheet[DatasetStudy](
     "prices", "Cost of 1,000 requests", ("policy",), _price_columns,
     partial(headline_rows, find=published.published_price),
-    ("Average realised tokens times the price; no provider's quote.",), DATASET,
+    ("Average realised tokens times the price; no provider's quote. Total tokens: of one request. Prices: in any "
+     "currency. Relative: to the base attempt.",), DATASET,
 )  # fmt: skip
 
 
@@ -123,7 +125,7 @@ def _seconds(study: DatasetStudy) -> Iterator[Row]:
 
 def _told_seconds(studies: Studies) -> Iterator[str]:
     yield (
-        "One call after the other, finalizers included; samples of a vote as many at a time as `width` says. "
+        "One call after the other, finalizers included; samples of a vote as many at a time as `together` says. "
         "A mean over rollouts is one request."
     )
     for study in studies:
@@ -137,14 +139,14 @@ SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    joint = {shown: StudyPolicy(study, one) for shown, one in study.named.joint.items() if one in study.policies}
-    points = {shown: (one.number("accuracy"), one.number("total_tokens")) for shown, one in joint.items()}
-    for shown, best in best_for_no_more(points).items():
-        one, values = joint[shown], dict[str, Value]()
+    joint = {name: StudyPolicy(study, name) for name in study.served(study.named.joint)}
+    points = {name: (one.number("accuracy"), one.number("total_tokens")) for name, one in joint.items()}
+    for name, best in best_for_no_more(points).items():
+        one, values = joint[name], dict[str, Value]()
         if best is not None:
-            values = {"regret": study.paired(joint[best].policy, one.policy)[0]}
-            values |= {"best": "" if best == shown else best, "on_front": "●" if best == shown else ""}
-        yield Row((shown,), one, values)
+            values = {"regret": ShownInterval(0.0) if best == name else study.paired(best, name)[0]}
+            values |= {"best": "" if best == name else best, "on_front": "●" if best == name else ""}
+        yield Row((name,), one, values)
 
 
 JOINT = Sheet[DatasetStudy](
@@ -155,7 +157,7 @@ JOINT = Sheet[DatasetStudy](
         words("best for no more tokens", "best"), words("front", "on_front"),
     ),
     _joint,
-    ("Regret: how far the best policy that costs at most as many mean tokens is ahead, paired.",),
+    ("Regret: how far the best policy that costs at most as many tokens is ahead, paired; 0 where that is itself.",),
     DATASET,
 )  # fmt: skip
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from replay.analyses.gate_curve import band_panels
-from replay.gatefit.gate_set import RULE
 from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.kit.frontiers import frontier_points
 from replay.studies.recovery.rows import StudyPolicy, headline
@@ -30,7 +29,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
     named = study.named
-    shown = study.served([*named.always.values(), *named.selective.values(), *named.samples])
+    shown = study.served([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
     cells = [(name, *(StudyPolicy(study, name).cell(metric) for metric in ("fix_rate", "flip_rate"))) for name in shown]
     return [bar for bar in cells if None not in bar]
 
@@ -55,7 +54,7 @@ def _rate(study: DatasetStudy) -> float | None:
 def _calibration(study: DatasetStudy) -> list[ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     found = []
-    for gate in (one for one in study.gates if one.part != RULE):
+    for gate in (one for one in study.gates if one.predicts):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
             continue
         report = study.reports[gate.policy]

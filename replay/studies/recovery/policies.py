@@ -37,7 +37,7 @@ class Roles:
     rivals: tuple[NamedGate, ...]
     samples: Mapping[str, tuple[int, ...]]
     limits: Mapping[str, int] = field(default_factory=dict)
-    width: int = 1
+    together: int = 1
     screened_apart: bool = True
     pools: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
 
@@ -83,12 +83,18 @@ class PolicyNames:
     matched: tuple[str, ...] = ()  # the oracle and the coin at the primary gate's rate
     samples: Mapping[str, int] = field(default_factory=dict)  # policy -> how many votes
     primary: str = ""  # the primary selective policy
-    joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
+    rivals: tuple[str, ...] = ()  # of gates beside those that act
+    joint: tuple[str, ...] = ()  # budget x gate x action
 
     @property
     def unfitted(self) -> list[str]:
         """Policies of rules without a fit that the recommendation compares."""
         return [name for name, rule in self.rules.items() if rule == TRUNCATION]
+
+    @property
+    def interventions(self) -> tuple[str, ...]:
+        """Policies that revise, each of which could have bought votes with its tokens."""
+        return (*self.always.values(), *self.selective.values(), *self.unfitted, *self.rivals)
 
 
 def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
@@ -105,17 +111,19 @@ def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...]
     acts = {action: policy.name for action, policy in always.items()}
     gates = {action: policy.name for action, policy in selective.items()}
     longer = {pool: policy.name for pool, policy in budgets.items()}
-    joint, more = _joint(roles, contents, {roles.base: base.name, **longer}, acts, gates)
+    cut = rules[TRUNCATION].name if TRUNCATION in rules else ""
+    joint, more = _joint(roles, contents, {roles.base: base.name, **longer}, acts, gates, cut)
     named = PolicyNames(
         base=base.name,
         budgets=longer,
         always=acts,
         selective=gates,
         rules={policy.name: rule for rule, policy in rules.items()}
-        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE},
+        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=gates.get(roles.action, ""),
+        rivals=tuple(gate.policy for gate in roles.rivals),
         joint=joint,
     )
     acting = [one[action] for action in roles.actions for one in (always, selective) if action in one]
@@ -132,24 +140,29 @@ def votes(roles: Roles, pool: str, sizes: Iterable[int]) -> list[Sample]:
     """Votes over the samples of a pool, by size."""
     return [
         Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-               against=roles.first.name, width=roles.width)
+               against=roles.first.name, width=roles.together)
         for size in sizes
     ]  # fmt: skip
 
 
 def _joint(
-    roles: Roles, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
-) -> tuple[dict[str, str], list[Policy]]:
-    """Initial budget x gate x action: names of policies by what they do, and those of them that are not there yet."""
-    named, made = dict(pools), list[Policy]()
+    roles: Roles, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str],
+    selective: Mapping[str, str], cut_off_alone: str,
+) -> tuple[tuple[str, ...], list[Policy]]:  # fmt: skip
+    """Initial budget x gate x action: names of the policies, and those of them that are not there yet.
+
+    `cut_off_alone` is the primary action where the base attempt was cut off; empty where it is not there.
+    """
+    named, made = list(pools.values()), list[Policy]()
     for pool in pools:
         acts = {action: roles.act("act", action, pool) for action in sorted(a for a, b in roles.pools if b == pool)}
         gate = cut_off() if "finish_reason" in contents.trace_columns else None
         for action, (act, *cut) in crossed(pool, acts, gate).items():
             known = pool == roles.base
-            named[act.name] = always[action] if known else act.name
-            if known and action in selective:
-                named[f"{pool} + {action} when gated"] = selective[action]
-            named |= {policy.name: policy.name for policy in cut}
-            made += cut if known else [act, *cut]
-    return named, made
+            there = [one for one in (always[action], selective.get(action, "")) if one] if known else []
+            if known and action == roles.action and cut_off_alone:
+                there, cut = [*there, cut_off_alone], []
+            more = cut if known else [act, *cut]
+            named += [*there, *(policy.name for policy in more)]
+            made += more
+    return tuple(named), made

@@ -69,7 +69,7 @@ def _policy(part: str, what: str) -> str:
         "always": f"always {verb(what)}",
         "selective": f"selective {verb(what)}",
         "samples": f"self-consistency at {what}",
-    }[part]
+    }.get(part, "")
 
 
 def _plain(name: str) -> str:

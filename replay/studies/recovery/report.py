@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from replay.analyses.judge import NO_REASON, UNDECIDED
 from replay.analyses.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
@@ -13,18 +14,20 @@ from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
 from replay.studies.kit.cells import warned
 from replay.studies.kit.figures import drawable, drawn
-from replay.studies.kit.gaps import told_left_out
+from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed
 from replay.studies.recovery.around import caveats, missing_figures, surroundings
 from replay.studies.recovery.costs import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.record import record, replayed
 from replay.studies.recovery.roles import RecoverySetting
 from replay.studies.recovery.study import DatasetStudy, study_log
 from replay.studies.recovery.tables import CALIBRATION, POLICY_SHEETS
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, Table
+from toolkit.show.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
 SHEETS = (*POLICY_SHEETS, *COST_SHEETS, CALIBRATION)
@@ -46,10 +49,11 @@ def study_recovery(
     pooled: bool = False,
     margin: float = 0.01,
     prices: Prices | str | Path | None = None,
-    width: int = 1,
+    together: int = 1,
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
+    width: str | float = WIDTH,
 ) -> StudyReport:
     """Every table and figure of SeVRA, for a log with revisions of a base attempt.
 
@@ -57,11 +61,13 @@ def study_recovery(
     are reported. Each data set among these has gates and a primary `action` of its own, unless `pooled`. `gates` are
     frozen ones, the first of each action acting for it. `base` names the pool of the base attempts, `pool` those of
     the revisions where an action has several, `budgets` the longer pools. `margin` is the loss of accuracy that the
-    recommendation tolerates, `width` how many samples of a vote are generated at a time.
+    recommendation tolerates, `together` how many samples of a vote are generated at a time. Figures are `width` wide
+    (`3.3in`, `84mm`, or inches).
 
     Raises ThinkbackError where the log has no revisions of a first attempt, or for anything wrong with the settings.
     """
     check_margin(margin)
+    drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
     asked = RecoverySetting(
@@ -69,11 +75,11 @@ def study_recovery(
         gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
         settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
-        width=width,
+        together=together,
     )  # fmt: skip
     refuse_seen(log, asked.gates, where, frozen=True)
     check_rows(log, on, tune, where)
-    return report_of(*study_log(log, asked), log.name)
+    return report_of(*study_log(log, asked), log.name, drawn_at)
 
 
 def _several(given: Any) -> tuple[Any, ...]:
@@ -86,11 +92,12 @@ def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     return tables_of(SHEETS, studies, surroundings(studies))
 
 
-def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str) -> StudyReport:
+def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
+    words["What was replayed"] = said_of(studies, replayed)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
@@ -100,8 +107,9 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str) 
     return StudyReport(
         title=f"Think again or think longer, on {name}",
         tables=tables(studies),
-        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study)),
+        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
+        record=record(studies),
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
@@ -116,6 +124,8 @@ def _told(study: DatasetStudy) -> Iterator[str]:
     """What stands beside the verdict, before its sentences, and these."""
     compared = any(rule in study.policies for rule in study.named.unfitted)
     yield from (f"CAVEAT: {one}." for one in caveats(study.roles, compared))
+    if study.recommendation.verdict == UNDECIDED:
+        yield NO_REASON
     yield from study.recommendation.sentences
 
 

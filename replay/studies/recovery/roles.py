@@ -22,9 +22,8 @@ from replay.data.prices import Prices
 from replay.gatefit.checks import check_gates, refuse_seen
 from replay.gatefit.gate_set import GateFitting, cheap_gates, given_gates, rival_gates, scopes_of, transferred
 from replay.gatefit.rules import missing_rules
-from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
-from replay.studies.recovery.policies import HEURISTICS, Roles, gated, votes
+from replay.studies.recovery.policies import HEURISTICS, Roles, build_policies, votes
 from toolkit.log import Log
 from toolkit.stats import Settings
 
@@ -49,7 +48,7 @@ class RecoverySetting:
     settings: Settings
     pools: tuple[str, ...] = ()
     pooled: bool = False
-    width: int = 1
+    together: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +109,18 @@ def choose(log: Log, asked: RecoverySetting, dataset: str | None = None) -> Chos
     refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in asked.gates], where)
     roles = Roles(
         base, budgets, action, actions, gates, tuple(rivals), samples, token_limits(log),
-        width=asked.width, screened_apart=not refused, pools=pools,
+        together=asked.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = missing_rules(contents, HEURISTICS, action, action in gates)
     return Chosen(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
 
 
 def with_equal_votes(log: Log, roles: Roles, where: str, asked: RecoverySetting) -> Roles:
-    """The roles with, for every gated policy, the largest vote whose mean tokens are not more than the policy's."""
-    rivals: list[Policy] = [gated(roles, gate) for gate in roles.gates.values()] or [roles.always(roles.action)]
-    voters = {pool: votes(roles, pool, range(2, most + 1)) for pool, (most,) in roles.samples.items()}
+    """The roles with, for every intervention, the largest vote whose mean tokens are not more than its own.
+
+    One sample is a vote of 1, which is always there.
+    """
+    policies, named = build_policies(roles, read_contents(log))
+    rivals = [policy for policy in policies if policy.name in named.interventions]
+    voters = {pool: votes(roles, pool, range(1, most + 1)) for pool, (most,) in roles.samples.items()}
     return replace(roles, samples=equal_sizes(log, roles.first, rivals, voters, where, asked.settings.seed))

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replay.analyses.rivals import equal_vote
 from replay.studies.kit.outcomes import SAVED, Comparison
 from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
@@ -14,9 +15,9 @@ from toolkit.show import ShownInterval
 
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
-BASE, ALWAYS, SELECTIVE, BUDGET, SAMPLES = "base", "always", "selective", "budget", "samples"
+BASE, ALWAYS, SELECTIVE, BUDGET, SAMPLES, RULED = "base", "always", "selective", "budget", "samples", "rule"
 """Parts that policies play."""
-ACTING = (ALWAYS, SELECTIVE)
+ACTING = (ALWAYS, SELECTIVE, RULED)
 OF_ACTIONS = ("action_tokens", "intervention_rate")
 """Metrics that first attempts other than the base's do not have."""
 
@@ -59,6 +60,7 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
     for action, policy in named.always.items():
         found += [(policy, ALWAYS, action)]
         found += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
+    found += [(policy, RULED, study.roles.action) for policy in named.unfitted]
     found += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
     found += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
     return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
@@ -80,7 +82,10 @@ def limit(study: DatasetStudy, pool: str) -> str:
 
 
 def comparisons(study: DatasetStudy) -> list[Comparison]:
-    """The rows of the paired table: gates against always acting and the longest budget, budgets, votes."""
+    """The rows of the paired table: gates against always acting and the longest budget, budgets, votes.
+
+    Every intervention has a row with the vote for as many tokens.
+    """
     served = set(study.policies)
     return [one for one in _comparisons(study) if {one.first, one.second} <= served]
 
@@ -97,6 +102,10 @@ def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
         yield Comparison(gated, always, SAVED, f"action tokens saved, selective {verify} against always {verify}")
         for metric, words in (("correct", "accuracy"), ("total_tokens", "total tokens")) if longest else ():
             yield Comparison(gated, longest, metric, f"{words}, selective {verify} minus {told[longest]}")
+    for rule in named.unfitted:
+        always = named.always[study.roles.action]
+        yield from (Comparison(rule, always, metric) for metric in ("correct", "flip", SAVED))
+        yield from (Comparison(rule, longest, metric) for metric in ("correct", "total_tokens") if longest)
     for lower, upper in itertools.pairwise([named.base, *named.budgets.values()]):
         yield Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
         if lower != named.base:  # which flips nothing of its own
@@ -106,3 +115,13 @@ def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
         yield Comparison(vote, named.base, "correct")
         for metric in ("correct", "total_tokens") if named.primary else ():
             yield Comparison(vote, named.primary, metric)
+    for policy, vote in equal_votes(study).items():
+        if policy != named.primary:  # which every vote is held against
+            yield Comparison(vote, policy, "correct")
+
+
+def equal_votes(study: DatasetStudy) -> dict[str, str]:
+    """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+    spent = {vote: float(study.values(vote)["total_tokens"].mean()) for vote in study.served(study.named.samples)}
+    paid = {one: float(study.values(one)["total_tokens"].mean()) for one in study.served(study.named.interventions)}
+    return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}

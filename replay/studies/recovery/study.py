@@ -29,6 +29,8 @@ from replay.studies.recovery.roles import Chosen, RecoverySetting, choose_all, w
 from toolkit.log import Log
 from toolkit.notes import Note
 
+UNSHOWN = frozenset({"cost", "eur_per_1000", "reduction:truncated"})
+"""Metrics of a run that no table of the study shows, so that notes on them are left out."""
 UNWEIGHED = Recommendation("", (), (), None, ())
 
 
@@ -37,6 +39,7 @@ class DatasetStudy(RunOutcomes):
     """Everything that the tables and figures of one data set show."""
 
     dataset: str
+    asked: RecoverySetting
     roles: Roles
     named: PolicyNames
     curve: pl.DataFrame | None
@@ -50,8 +53,9 @@ class DatasetStudy(RunOutcomes):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the run says."""
-        return self.result.notes
+        """What the run says of what the study shows."""
+        notes = self.result.notes
+        return tuple(one for one in notes if not one.metrics or not UNSHOWN.issuperset(one.metrics))
 
     @property
     def gates(self) -> tuple[NamedGate, ...]:
@@ -87,7 +91,7 @@ def study_dataset(log: Log, chosen: Chosen, asked: RecoverySetting, dataset: str
             beside = again
             result = _run(log, (*policies, *beside), named, where, asked)
     study = DatasetStudy(
-        result, dataset, roles, replace(named, matched=tuple(policy.name for policy in beside)),
+        result, dataset, asked, roles, replace(named, matched=tuple(policy.name for policy in beside)),
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, asked.settings),
         reports={}, state=states(log, roles.base, ids),
@@ -121,14 +125,18 @@ def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str,
 
 
 def _cases(log: Log, study: DatasetStudy) -> tuple[RepairExample, ...]:
-    """Examples that the primary action fixes and flips, where its gate fires (everywhere without one) or does not."""
-    action, base = study.roles.action, study.roles.base
-    for always in study.served([study.named.always[action]]):
-        gate = next(iter(study.served([study.named.primary])), always)
-        acted, pool = study.values(gate)["intervened"] > 0, study.roles.pools[action, base]
-        ids, found = study.result.examples["example_id"].to_list(), study.values(always)
-        return repair_examples(log, base, action, pool, ids, found["fix"], found["flip"], acted)
-    return ()
+    """Examples that each action fixes and flips, the primary one first, where its gate fires or does not.
+
+    Without a gate the action is taken everywhere.
+    """
+    base, found = study.roles.base, list[RepairExample]()
+    for action in sorted(study.roles.actions, key=lambda one: one != study.roles.action):
+        for always in study.served([study.named.always[action]]):
+            gate = next(iter(study.served([study.named.selective.get(action, "")])), always)
+            acted, pool = study.values(gate)["intervened"] > 0, study.roles.pools[action, base]
+            ids, of_action = study.result.examples["example_id"].to_list(), study.values(always)
+            found += repair_examples(log, base, action, pool, ids, of_action["fix"], of_action["flip"], acted)
+    return tuple(found)
 
 
 def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendation:

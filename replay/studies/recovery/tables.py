@@ -10,6 +10,7 @@ from replay.analyses.rivals import EXPECTED_ACTION
 from replay.gatefit.gate_set import CHEAP, TREES
 from replay.gatefit.rules import RULES
 from replay.studies.kit import columns
+from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
 from replay.studies.kit.sheet import Column, Row, Sheet, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
@@ -18,9 +19,6 @@ from replay.studies.recovery.rows import StudyPolicy, comparisons, headline_rows
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
 from toolkit.stats.calibration import LEAST_IN_BIN, wide_bins
-
-DATASET = "data set"
-
 
 ACCURACY = beside(columns.ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
@@ -50,11 +48,24 @@ def _paired(study: DatasetStudy) -> Iterator[Row]:
         yield one.row(study, published.published_comparison(study.dataset, one.name))
 
 
+def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+    resamples = max(study.settings.resamples for study in studies)
+    yield (
+        f"Each on the same examples and the same resamples; p is two-sided, of {resamples:,} resamples at least "
+        f"{2 / (resamples + 1):.2g}. Of votes, each intervention has a row with the largest one for no more mean "
+        "tokens; one sample is a vote of 1."
+    )
+
+
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS, _paired,
-    ("Each on the same examples and the same resamples; p is two-sided.",),
+    _told_paired,
     DATASET,
 )  # fmt: skip
+
+
+OF_PROBABILITIES = ("brier", "ece")
+"""What only a score that is a probability has."""
 
 
 def _gates(study: DatasetStudy) -> Iterator[Row]:
@@ -62,8 +73,11 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         cheap = study.roles.cheap(gate.action)
         compared = cheap != gate.policy and cheap in study.policies
         gained, p_value = study.paired(gate.policy, cheap) if compared else (None, None)
+        dearer = study.paired(gate.policy, cheap, "action_tokens")[0] if compared else None
         values = {"fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value}
-        values |= study.reports[gate.policy].numbers()
+        values |= {"action_tokens": study.mean(gate.policy, "action_tokens"), "action_tokens_minus_cheap": dearer}
+        found = study.reports[gate.policy].numbers()
+        values |= {key: one for key, one in found.items() if gate.predicts or key not in OF_PROBABILITIES}
         theirs = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
         yield Row((gate.action, gate.shown), values=values, published=theirs)
 
@@ -73,22 +87,23 @@ GATES = Sheet[DatasetStudy](
     (
         words("fitted on", "fitted_on", drop=3), numbers("threshold", "threshold", 4, drop=4), PLAIN_ACCURACY,
         beside(replace(ACTS_ON, heading="fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
-        FIXES, FLIPS,
+        ACTION_TOKENS, FIXES, FLIPS,
         Column("minus the cheap gate, points", "minus_cheap", POINTS), numbers("p", "p_value", 4),
+        intervals("action tokens minus those of the cheap gate", "action_tokens_minus_cheap", 0, signed=True, drop=1),
         numbers("AUROC", "auroc", 3), numbers("AUPRC", "auprc", 3, drop=5), numbers("Brier", "brier", 4, drop=6),
         numbers("ECE", "ece", 4, drop=5), numbers("threshold chosen here", "diagnostic_threshold", 4, drop=8),
         numbers("its accuracy %", "diagnostic_accuracy", 1, shown=100, drop=7),
     ),
     _gates,
     ("Labels are repairs. Fitted on: the data sets whose examples a gate was fitted and its threshold chosen on; that "
-     "of another data set is frozen. Minus the cheap gate: difference in accuracy, paired. The threshold chosen here "
-     "is a diagnostic: it sees the gold of the reported examples.",),
+     "of another data set is frozen. Minus the cheap gate: paired differences. Brier and ECE: of scores that "
+     "are probabilities. The threshold chosen here is a diagnostic: it sees the gold of the reported examples.",),
     DATASET,
 )  # fmt: skip
 
 
 def _calibration(study: DatasetStudy) -> Iterator[Row]:
-    for gate in study.gates:
+    for gate in (one for one in study.gates if one.predicts):
         found = study.reports[gate.policy]
         for one in wide_bins(found.scores, found.repairs, found.unit, study.settings):
             label = ShownInterval.of((one.label.estimate, one.label.low, one.label.high))
@@ -136,7 +151,8 @@ SUBGROUPS = Sheet[DatasetStudy](
 def _rules(study: DatasetStudy) -> Iterator[Row]:
     named = study.named
     always = named.always.get(study.roles.action, "")
-    trees = [gate.policy for gate in study.roles.rivals if gate.part == TREES][:1]
+    own = [gate for gate in study.roles.rivals if gate.action == study.roles.action]
+    trees = [gate.policy for gate in own if gate.part == TREES]
     shown = study.served([always, named.primary, *trees, *named.rules, *named.matched, *named.oracles])
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
     for policy in shown:
@@ -186,15 +202,22 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
 
 
 def _screening(study: DatasetStudy) -> Iterator[Row]:
-    for row in listed(study.screening.iter_rows(named=True), ("action", "dataset", "examples")):
-        theirs = published.published_action(row.heads[1], row.heads[0])
+    screening = study.screening.with_columns(screened_on="dataset")
+    for row in listed(screening.iter_rows(named=True), ("action", "examples")):
+        theirs = published.published_action(str(row.values["dataset"]), row.heads[0])
         yield replace(row, published={f"published_{key}": value for key, value in theirs.items()})
 
 
+def _screened_on(studies: Sequence[DatasetStudy]) -> list[Column]:
+    """Whose examples the actions were screened on, where these are others than the row's data set."""
+    others = any(set(study.screening["dataset"]) != {study.dataset} for study in studies)
+    return [words("screened on", "screened_on", drop=1)] if others else []
+
+
 SCREENING = Sheet[DatasetStudy](
-    "screening", "Screening of the actions",
-    ("action", TableColumn("screened on", key="screened_on", drop=1), EXAMPLES),
-    (
+    "screening", "Screening of the actions", ("action", EXAMPLES),
+    lambda studies: (
+        *_screened_on(studies),
         beside(replace(PLAIN_ACCURACY, form=Number(2, 100)), "published_final_accuracy_pct", "published %",
                "published_accuracy_pct"),
         beside(FIXES, "published_fix_pct", "published fixes %", "published_fix_pct"),
