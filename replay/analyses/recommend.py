@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.analyses.judge import (
+from replay.analyses.evidence import (
     DISABLE,
     EQUAL_VOTES,
     INTERVENE,
@@ -29,8 +29,8 @@ from replay.analyses.judge import (
     UNDECIDED,
     VOTE,
     ComparisonEvidence,
-    Judge,
     Outcomes,
+    PairedEvidence,
 )
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.result import Result
@@ -143,7 +143,7 @@ def weigh(
     check_margin(margin)
     if not len(base[1]["correct"]):
         raise ThinkbackError("there is no example to decide by")
-    judge = Judge(margin, cluster, settings)
+    judge = PairedEvidence(margin, cluster, settings)
     rivals = {**selective, **actions} or dict([base])
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
     evidence = list(judge.tuning(budgets, base, best, rivals[best]))

@@ -19,7 +19,7 @@ FOUND = ("estimate", "low", "high")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SettingSweep:
     """Columns of `table`: the settings, metric, estimate, low, high; the last three are null where it is not served.
 
     `missing`: by policy, why its numbers are null. `result`: None where nothing could be replayed.
@@ -37,7 +37,7 @@ def sweep(
     metrics: Sequence[str],
     pool: str,
     **asked: Any,
-) -> Sweep:
+) -> SettingSweep:
     """Replay policies, each `tried` with the values of its `settings`, which are given with their data types.
 
     Compared on the examples that have any trace of the `pool`; `asked` goes to `replay.run`.
@@ -55,6 +55,6 @@ def sweep(
     except ThinkbackError as error:
         null = {name: pl.lit(None, pl.Float64) for name in FOUND}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))
-        return Sweep(table.with_columns(**null).select(columns), None, missing)
+        return SettingSweep(table.with_columns(**null).select(columns), None, missing)
     made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(columns)
-    return Sweep(made, result, dict(result.dropped))
+    return SettingSweep(made, result, dict(result.dropped))

@@ -10,13 +10,13 @@ import pytest
 
 from replay.studies.kit.gaps import Gap, said_of
 from replay.studies.kit.layout import Surroundings, laid_out, tables_of
-from replay.studies.kit.published import PublishedDataset, Work
+from replay.studies.kit.published import PublishedDataset, PublishedWork
 from replay.studies.kit.report import StudyReport, by_dataset
 from replay.studies.kit.sheet import Row, Sheet, Theirs, intervals, listed, numbers, words
 from tests.studies.claims import rows
 from toolkit.show import ShownInterval
 
-SEVRA = Work(
+SEVRA = PublishedWork(
     "sevra", {"math500": "MATH500", "gsm8k": "GSM8K", "math": "MATH"}, only={"20": "MATH500"}, prefixed=frozenset({"3"})
 )
 

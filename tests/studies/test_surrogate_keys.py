@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
-from replay.analyses.surrogate_keys import UNSEEN, AtUnseen, Gap, signs
+from replay.analyses.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
 from replay.studies.factcheck.fixed_budgets import at_keys, shown_budgets
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
@@ -61,7 +61,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
     def at(unseen: float, *points: float) -> AtUnseen:
-        return AtUnseen(15, 3, unseen, "mean", None, {"generation": Gap(ShownInterval(*points), None)})
+        return AtUnseen(15, 3, unseen, "mean", None, {"generation": OrderGap(ShownInterval(*points), None)})
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
     every = (below, perhaps, above)

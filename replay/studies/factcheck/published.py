@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.studies.kit.published import PublishedDataset, Work
+from replay.studies.kit.published import PublishedDataset, PublishedWork
 from toolkit.errors import ThinkbackError, suggest
 
 CAP = 15
@@ -16,7 +16,7 @@ TOTALS = frozenset({
 """Columns that grow with the number of claims."""
 ABLATIONS = ("5.8", "5.9", "5.10", "5.11", "5.12", "5.13")
 """Tables of another verifier and of larger caps, which are of QuanTemp alone."""
-WORK = Work(
+WORK = PublishedWork(
     "adaptive_stopping",
     {"quantemp": "QuanTemp", "claimdecomp": "ClaimDecomp"},
     only=dict.fromkeys(ABLATIONS, "QuanTemp"),

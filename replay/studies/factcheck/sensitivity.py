@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.analyses.setting_sweep import Sweep, sweep
+from replay.analyses.setting_sweep import SettingSweep, sweep
 from replay.analyses.surrogate_keys import UNSEEN
 from replay.kinds.sample import Sample
 from replay.sampling.stops import Margin
@@ -37,7 +37,7 @@ def sensitivity(
     caps: Sequence[int] | None = None,
     minima: Sequence[int] | None = None,
     bootstraps: Sequence[int] = BOOTSTRAPS,
-) -> Sweep:
+) -> SettingSweep:
     """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
 
     By default the study's own are among them.
@@ -58,7 +58,7 @@ def sensitivity(
     return sweep(log, SWEPT, tried(), MEASURED, setting.pool, **setting.asked)
 
 
-def surrogate_keys(log: Log, setting: FactcheckSetting) -> Sweep:
+def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
     """The same of algorithm 3 for every combination of the surrogate's own keys."""
     policy = Sample(
         name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
@@ -74,7 +74,7 @@ def surrogate_keys(log: Log, setting: FactcheckSetting) -> Sweep:
     return sweep(log, KEYS, tried(), MEASURED, setting.pool, **setting.asked)
 
 
-def told_missing(found: Sweep) -> list[str]:
+def told_missing(found: SettingSweep) -> list[str]:
     """Why settings are dashes: how many, and the first of them."""
     if found.result is None:
         return list(found.missing.values())[:1]

@@ -12,7 +12,7 @@ import polars as pl
 
 from replay.analyses.device_seconds import device_seconds
 from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolved
-from replay.analyses.setting_sweep import Sweep
+from replay.analyses.setting_sweep import SettingSweep
 from replay.analyses.verifier_calibration import VerifierCalibration, calibrations
 from replay.analyses.wall_clock import WallClock, wall_clock
 from replay.data.conditions import examples_of, matching, of_dataset, refuse_overlap
@@ -75,8 +75,8 @@ class Study:
     budget_gaps: tuple[BudgetGap, ...]
     gold: pl.DataFrame
     unresolved: pl.DataFrame
-    sensitivity: Sweep
-    surrogate_keys: Sweep
+    sensitivity: SettingSweep
+    surrogate_keys: SettingSweep
     validation: Validation
     averaged: Methods  # over random orders of the pool
     variants: Variants

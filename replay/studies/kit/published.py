@@ -29,7 +29,7 @@ def _table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow,
 
 
 @dataclass(frozen=True)
-class Work:
+class PublishedWork:
     """A published work: its file in `data`, and how its tables name data sets.
 
     `datasets` maps plain names (small letters and digits) to the work's own. Where a table has a column `dataset`, its
@@ -83,7 +83,7 @@ class Work:
 class PublishedDataset:
     """A data set of a work, by the work's own name: looks up its rows and single numbers."""
 
-    work: Work
+    work: PublishedWork
     dataset: str
 
     def row(self, table: str, **keys: object) -> PublishedRow:

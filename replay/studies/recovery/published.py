@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from replay.studies.kit.published import PublishedRow, Work
+from replay.studies.kit.published import PublishedRow, PublishedWork
 
 DATASETS = {
     "math500": "MATH500", "gsm8k": "GSM8K", "commonsenseqa": "CommonsenseQA", "csqa": "CommonsenseQA", "math": "MATH",
 }  # fmt: skip
-WORK = Work(
+WORK = PublishedWork(
     "sevra", DATASETS,
     only={"4": "MATH", "12": "MATH500", "20": "MATH500", "22": "CommonsenseQA"}, prefixed=frozenset({"3"}),
 )  # fmt: skip

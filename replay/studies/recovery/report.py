@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.judge import NO_REASON, UNDECIDED
+from replay.analyses.evidence import NO_REASON, UNDECIDED
 from replay.analyses.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen

@@ -48,7 +48,7 @@ class ComparisonEvidence:
 
 
 @dataclass(frozen=True)
-class Judge:
+class PairedEvidence:
     """Compares policies pair by pair, and says what each comparison shows."""
 
     margin: float
