@@ -153,13 +153,11 @@ def strategies(
     pool = _largest(contents) if pool is None else pool
     contents.require_pool(pool)
     numbers = tuple(sorted(set(n))) if n is not None else values.doubling(contents.sizes[pool])
-    for name, least in (("n", min(numbers, default=0)), ("orders", orders)):
+    for name, least in (("`n`", min(numbers, default=0)), (argument("orders"), orders)):
         if least < 1:
-            raise ThinkbackError(f"{argument(name)} is {least}; it takes integers, at least 1")
+            raise ThinkbackError(f"{name} is {least}; it takes integers, at least 1")
     if numbers[-1] > contents.sizes[pool]:
-        raise ThinkbackError(
-            f"{argument('n')} asks for {numbers[-1]} samples; pool `{pool}` has {contents.sizes[pool]} at most"
-        )
+        raise ThinkbackError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {contents.sizes[pool]} at most")
     if pool in contents.whole:
         raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
     if pool in contents.opaque:

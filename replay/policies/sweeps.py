@@ -14,14 +14,14 @@ MOST_POLICIES = 20_000
 
 
 def expand(
-    table: Mapping[str, Any], lists: frozenset[str], tables: frozenset[str]
+    table: Mapping[str, Any], lists: Callable[[Mapping[str, Any]], frozenset[str]], tables: frozenset[str]
 ) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
     """The policies that one table stands for, each as a table without lists, its keys and values, and how many.
 
-    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. `lists` are keys whose value is
-    a list by nature: there, a list of lists is the sweep. `tables` are keys of lists of tables, in which a list in
-    place of a value sweeps too; places count from 0. Raises when a sweep makes more than MOST_POLICIES policies, saying
-    how large it is.
+    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. `lists` tells of a table, this
+    one or an inner one, the keys whose value is a list by nature: there, a list of lists is the sweep. `tables` are
+    keys of lists of tables, in which a list in place of a value sweeps too; places count from 0. Raises when a sweep
+    makes more than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
         raise ThinkbackError(f"`name` is a list: {spell(table['name'])}; a sweep makes the names itself")
@@ -66,15 +66,19 @@ def spell(value: object) -> str:
 
 
 def _swept(
-    path: tuple[str, ...], table: Mapping[str, Any], lists: frozenset[str], tables: frozenset[str]
+    path: tuple[str, ...],
+    table: Mapping[str, Any],
+    lists: Callable[[Mapping[str, Any]], frozenset[str]],
+    tables: frozenset[str],
 ) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    whole = lists(table) | tables
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _swept((*path, key), value, lists, tables)
         elif key in tables and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
             for place, part in enumerate(value):
                 yield from _swept((*path, key, str(place)), part, lists, tables)
-        elif isinstance(value, list) and (key not in lists | tables or any(isinstance(v, list) for v in value)):
+        elif isinstance(value, list) and (key not in whole or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 

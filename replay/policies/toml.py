@@ -21,6 +21,8 @@ from toolkit.literal_float import LiteralFloat
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
 KEYS = ("policy", "measure", "prices")
+FEATURES = frozenset({"features"})
+"""Orders, gates and routers read several, in tables of their own."""
 RULES = "a Python file, or classes, with stopping rules of your own"
 
 
@@ -88,11 +90,10 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
-        lists = frozenset().union(*(kind.lists for kind in KINDS.values()))
         policies = [
             replace(policy, sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for made, swept, size in expand(table, lists, frozenset(COMBINED))
+            for made, swept, size in expand(table, _lists, frozenset(COMBINED))
             for policy in [read_policy(copied(made, _plain), made.get("name", ""), own)]
         ]
         measure = document.get("measure")
@@ -101,6 +102,12 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
+
+
+def _lists(table: Mapping[str, Any]) -> frozenset[str]:
+    """Keys of a table that hold a list by nature: features anywhere, and those of the kind of a policy."""
+    kind = table.get("kind")
+    return FEATURES | (KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else frozenset())
 
 
 def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:

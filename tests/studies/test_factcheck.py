@@ -259,7 +259,7 @@ def test_the_grid_of_sensitivity_has_the_settings_in_use(claims: Path) -> None:
     setting = FactcheckSetting("n15", "lora", cap=7, margin=own, asked={"where": "split = 'test'", "resamples": 5})
     frame = sensitivity(open_log(claims), setting, 15, bootstraps=(2,)).table
     assert sorted(set(frame["cap"])) == [5, 7, 10, 15]
-    assert {own.threshold} < set(frame["margin"])
+    assert {own.margin} < set(frame["margin"])
     assert {own.min_valid} < set(frame["min_valid"])
 
 
