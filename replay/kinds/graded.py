@@ -37,7 +37,7 @@ class Graded(Policy):
     votes: tuple[int, ...] = setting(low=1, what="a list of falling integers, at least 1")
     kind: ClassVar[str] = "graded"
     inner: ClassVar[tuple[str, ...]] = ("base", "then")
-    lists: ClassVar[frozenset[str]] = frozenset({"thresholds", "votes"})
+    lists: ClassVar[frozenset[str]] = Policy.lists | {"thresholds", "votes"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

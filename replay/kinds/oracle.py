@@ -41,7 +41,7 @@ class Oracle(Policy):
     rate: float | None = setting(None, what="a share from 0 to 1", low=0, high=1)
     kind: ClassVar[str] = "oracle"
     inner: ClassVar[tuple[str, ...]] = ("base", "then")
-    lists: ClassVar[frozenset[str]] = frozenset({"of"})
+    lists: ClassVar[frozenset[str]] = Policy.lists | {"of"}
 
     def __post_init__(self) -> None:
         given: Any = self.of

@@ -85,7 +85,6 @@ class Sample(Policy):
     abandon: Abandon | None = setting(None)
     lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
     kind: ClassVar[str] = "sample"
-    lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
     single_by: ClassVar[str] = "leave out `orders` and `expected`"
 

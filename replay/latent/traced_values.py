@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from replay.data.fitted_scores import one_fold
 from replay.policies.gate_file import normalised_question
 from toolkit.errors import ThinkbackError, require_known
 from toolkit.log import Log, collect
@@ -15,6 +16,8 @@ from toolkit.log import Log, collect
 LAST = 8
 """Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
 NO_FOLD = -1
+OF_VERIFIER = ("verifier:", "tokens:")
+"""Inputs that a verifier made, perhaps in folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,8 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
     groups = question_groups(log)
     keys = frame.select("trace_id", "example_id", "pool")
     found = [_input(log, name, keys) for name in inputs]
-    read = pl.concat([one.drop("fold") for one in found], how="horizontal") if found else pl.DataFrame()
+    read = pl.concat(found, how="horizontal") if found else pl.DataFrame()
+    folds = one_fold(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
     values = read.cast(pl.Float32).to_numpy().astype(np.float32) if found else np.zeros((frame.height, 0), np.float32)
     largest = np.finfo(np.float32).max
     return Traces(
@@ -59,7 +63,7 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
         right=frame["correct"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
         values=np.clip(values, -largest, largest),
         names=tuple(read.columns),
-        fold=_one_fold([one["fold"].to_numpy() for one in found], inputs, frame.height),
+        fold=keys["example_id"].replace_strict(folds, default=NO_FOLD, return_dtype=pl.Int64).to_numpy(),
     )
 
 
@@ -81,7 +85,7 @@ def question_groups(log: Log) -> pl.DataFrame:
 
 
 def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
-    """The columns of one input, and `fold`, in the order of `keys`."""
+    """The columns of one input, in the order of `keys`."""
     source, mark, rest = name.partition(":")
     ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
     if not mark or source not in ways:
@@ -90,10 +94,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
             "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
         )
     found = ways[source](log, rest)
-    joined = keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
-    if "fold" not in joined.columns:
-        joined = joined.with_columns(fold=pl.lit(None, pl.Int32))
-    return joined.with_columns(pl.col("fold").fill_null(NO_FOLD))
+    return keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
 
 
 def _of_trace(log: Log, column: str) -> pl.DataFrame:
@@ -126,31 +127,15 @@ def _of_feature(log: Log, column: str) -> pl.DataFrame:
 
 
 def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
-    frame = collect(log.scan("verifications", ["trace_id", "verifier", "score", "fold"]), log)
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "score"]), log)
     require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
     own = frame.filter(pl.col("verifier") == verifier)
-    return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"), "fold")
+    return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"))
 
 
 def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
     """The log-probabilities of tokens that a verifier keeps beside its scores."""
-    frame = collect(log.scan("verifications", ["trace_id", "verifier", "token_logprobs", "fold"]), log)
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "token_logprobs"]), log)
     own = frame.filter(pl.col("token_logprobs").is_not_null())
     require_known(verifier, own["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
-    own, name = own.filter(pl.col("verifier") == verifier), f"tokens:{verifier}"
-    return _summed_up(own, "token_logprobs", name).join(own.select("trace_id", "fold"), on="trace_id")
-
-
-def _one_fold(folds: Sequence[np.ndarray], inputs: Sequence[str], size: int) -> np.ndarray:
-    """The fold of each trace in those of the inputs that have some. ThinkbackError where two were made in others."""
-    found, by = np.full(size, NO_FOLD), ""
-    for name, fold in zip(inputs, folds, strict=True):
-        clash = (fold != NO_FOLD) & (found != NO_FOLD) & (fold != found)
-        if clash.any():
-            raise ThinkbackError(
-                f"inputs `{by}` and `{name}` were fitted in different folds, so that no question is unseen by both: "
-                "fit them with the same --train-on, --folds and --seed"
-            )
-        by = name if (fold != NO_FOLD).any() else by
-        found = np.where(fold != NO_FOLD, fold, found)
-    return found
+    return _summed_up(own.filter(pl.col("verifier") == verifier), "token_logprobs", f"tokens:{verifier}")

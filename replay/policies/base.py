@@ -101,8 +101,10 @@ class Policy(ABC):
     kind: ClassVar[str]
     inner: ClassVar[tuple[str, ...]] = ()
     """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""
-    lists: ClassVar[frozenset[str]] = frozenset()
-    """Keys whose value is a list by nature: there, a list of lists is the sweep."""
+    lists: ClassVar[frozenset[str]] = frozenset({"features"})
+    """Keys whose value is a list by nature: there, a list of lists is the sweep. Those of any kind are so in tables
+    that are no policy, too.
+    """
     single_by: ClassVar[str] = ""
     """How a policy of this kind comes to have one chosen trace; empty where no key of its own decides."""
     last_step: ClassVar[bool] = False

@@ -21,8 +21,6 @@ from toolkit.literal_float import LiteralFloat
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
 KEYS = ("policy", "measure", "prices")
-FEATURES = frozenset({"features"})
-"""Orders, gates and routers read several, in tables of their own."""
 RULES = "a Python file, or classes, with stopping rules of your own"
 
 
@@ -105,9 +103,9 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
 
 
 def _lists(table: Mapping[str, Any]) -> frozenset[str]:
-    """Keys of a table that hold a list by nature: features anywhere, and those of the kind of a policy."""
+    """Keys of a table that hold a list by nature: those of its kind, where it is a policy, else those of all kinds."""
     kind = table.get("kind")
-    return FEATURES | (KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else frozenset())
+    return KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else Policy.lists
 
 
 def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:

@@ -85,7 +85,7 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
 
 def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
     """Bins of equal width over 0 to 1 that hold any score; 1 belongs to the last."""
-    place = _places(scores)
+    place = bin_places(scores)
     return tuple(
         Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
         for i in range(BINS)
@@ -93,8 +93,8 @@ def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
     )
 
 
-def _places(scores: Floats) -> Ints:
-    """The number of the bin of each score."""
+def bin_places(scores: Floats) -> Ints:
+    """The number of the bin of each score within 0 and 1; 1 belongs to the last."""
     return np.clip((scores * BINS).astype(np.int64), 0, BINS - 1)
 
 
@@ -121,7 +121,7 @@ def wide_bins(
 
 def _wide(group: list[Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> WideBin:
     low, high = group[0].low, group[-1].high
-    place = _places(scores)
+    place = bin_places(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
     found = interval(labels[on], cluster=unit[on], settings=settings)
     return WideBin(low, high, float(scores[on].mean()), found, int(on.sum()))

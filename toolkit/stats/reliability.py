@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.stats.arrays import Interval, unit_numbers
-from toolkit.stats.calibration import BINS, calibration
+from toolkit.stats.calibration import BINS, bin_places, calibration
 from toolkit.stats.clusters import worth_in_trials
 from toolkit.stats.intervals import ResampledValues, wilson
 from toolkit.stats.kept import Floats, Ints
@@ -74,7 +74,7 @@ def clustered_calibration(
     plain = (len(score), size, whole.rate, float(score.mean()), whole.auroc)
     if not whole.bins:
         return ClusteredCalibration(*plain, None, None)
-    place = np.clip((score * BINS).astype(np.int64), 0, BINS - 1)
+    place = bin_places(score)
     brier, ece = _resampled(score, label, units, place, settings)
     return ClusteredCalibration(
         *plain,
