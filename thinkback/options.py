@@ -62,6 +62,9 @@ Width = Annotated[
         "--width", metavar="LENGTH", help="Width of figure and LaTeX table on paper: 3.3in, 84mm, 8.4cm, 240pt."
     ),
 ]
+FigureWidth = Annotated[
+    str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
+]
 Tex = Annotated[Path | None, option("--tex", "Write the table to a LaTeX file, too, as wide as --width.", "FILE.tex")]
 
 

@@ -37,10 +37,8 @@ from toolkit.settings import check, from_table, setting
 KINDS: dict[str, type[Policy]] = {}
 """Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
 
-
 NAMING = frozenset({"name", "label", "against", "sweep", "sweep_size"})
 """Fields in which policies that do the same may differ."""
-
 
 Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[LogBlock, Any], Any]], Any]
 """Fits a policy's settings on the examples where their condition `on` holds, once for all that share a key: takes the

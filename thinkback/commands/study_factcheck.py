@@ -54,9 +54,7 @@ def factcheck(
     level: options.Level = 0.95,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
-    width: Annotated[
-        str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
-    ] = "6.75in",
+    width: options.FigureWidth = "6.75in",
     force: options.Force = False,
 ) -> None:
     """Fact checking under a verifier budget.

@@ -51,9 +51,7 @@ def recovery(
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
-    width: Annotated[
-        str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
-    ] = "6.75in",
+    width: options.FigureWidth = "6.75in",
     force: options.Force = False,
 ) -> None:
     """Think again, or think longer?

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from replay.studies.factcheck.study import Study
 from toolkit.errors import listed
 
 
-def record(studies: Sequence[Study]) -> dict[str, Any]:
-    """Everything that it takes to repeat the study, as plain data; of each data set where there are several."""
-    if len(studies) == 1:
-        return _record(studies[0])
-    return {"study": "factcheck", "datasets": {study.dataset: _record(study) for study in studies}}
-
-
-def _record(study: Study) -> dict[str, Any]:
+def record(study: Study) -> dict[str, Any]:
     """The main run's, and what the study adds."""
     setting = study.setting
     made = dict(study.main.result.provenance) if study.main.result is not None else {}
@@ -40,7 +33,7 @@ def _record(study: Study) -> dict[str, Any]:
 
 def replayed(study: Study) -> Iterator[str]:
     """The same in words, for people."""
-    made, setting = _record(study), study.setting
+    made, setting = record(study), study.setting
     log = f"{made['log']['name']}{' (simulated)' if study.simulated else ''}"
     yield f"log: {log}, SHA-256 {made['log'].get('sha256', 'unknown')}"
     yield f"data sets: `{study.dataset}`"

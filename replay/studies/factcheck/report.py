@@ -23,7 +23,7 @@ from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
 from replay.studies.kit.choices import choose, own_pools, pools_of, refuse_none_left, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport
+from replay.studies.kit.report import StudyReport, record_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
@@ -146,7 +146,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> Stud
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": said_of(studies, undone),
         },
-        record=record(studies),
+        record=record_of("factcheck", studies, record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},

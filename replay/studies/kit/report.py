@@ -31,6 +31,13 @@ def filed(dataset: str) -> str:
     return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
 
+def record_of(study: str, parts: Sequence[P], record: Callable[[P], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What run.json holds of a study: the record of its data set, or those of all where there are several."""
+    if len(parts) == 1:
+        return record(parts[0])
+    return {"study": study, "datasets": {part.dataset: record(part) for part in parts}}
+
+
 @dataclass(frozen=True)
 class StudyReport:
     """A study of one log. `tables` are by the names of their files, and so are `figures`, drawn when first asked for.

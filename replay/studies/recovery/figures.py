@@ -12,7 +12,6 @@ from replay.studies.kit.frontiers import frontier_points
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import PlottedBand, ReliabilityPanel, bands_figure, frontier, outcomes_figure, reliability_figure
-from toolkit.stats.calibration import wide_bins
 
 FEWEST = 20
 """Examples acted on from which on flips among them are drawn: the band of fewer would set the scale."""
@@ -57,8 +56,7 @@ def _calibration(study: DatasetStudy) -> list[ReliabilityPanel]:
     for gate in (one for one in study.gates if one.predicts):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
             continue
-        report = study.reports[gate.policy]
-        bins = wide_bins(report.scores, report.repairs, report.unit, study.settings)
+        bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
         found += [ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from replay.runs.provenance import finite
@@ -10,14 +10,7 @@ from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
 
 
-def record(studies: Sequence[DatasetStudy]) -> dict[str, Any]:
-    """Everything that it takes to repeat the study, as plain data; of each data set where there are several."""
-    if len(studies) == 1:
-        return _record(studies[0])
-    return {"study": "recovery", "datasets": {study.dataset: _record(study) for study in studies}}
-
-
-def _record(study: DatasetStudy) -> dict[str, Any]:
+def record(study: DatasetStudy) -> dict[str, Any]:
     """The run's, and what the study adds."""
     asked, roles, made = study.asked, study.roles, dict(study.result.provenance)
     return {
@@ -62,7 +55,7 @@ def chosen(study: DatasetStudy) -> str:
 
 def replayed(study: DatasetStudy) -> Iterator[str]:
     """The same in words, for people."""
-    made, roles = _record(study), study.roles
+    made, roles = record(study), study.roles
     log = f"{made['log']['name']}{' (simulated)' if study.result.simulated else ''}"
     yield f"log: {log}, SHA-256 {made['log'].get('sha256', 'unknown')}"
     yield f"examples: {made['where']}; {study.result.statistics.n:,} are compared"

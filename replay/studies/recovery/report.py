@@ -16,7 +16,7 @@ from replay.studies.kit.cells import warned
 from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, by_dataset, filed
+from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
 from replay.studies.recovery.around import caveats, missing_figures, surroundings
 from replay.studies.recovery.costs import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES
@@ -109,7 +109,7 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
         tables=tables(studies),
         draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
-        record=record(studies),
+        record=record_of("recovery", studies, record),
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,7 @@ from replay.studies.recovery.policies import PolicyNames, Roles, build_policies
 from replay.studies.recovery.roles import Chosen, RecoverySetting, choose_all, with_equal_votes
 from toolkit.log import Log
 from toolkit.notes import Note
+from toolkit.stats.calibration import WideBin, wide_bins
 
 UNSHOWN = frozenset({"cost", "eur_per_1000", "reduction:truncated"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
@@ -61,6 +63,12 @@ class DatasetStudy(RunOutcomes):
     def gates(self) -> tuple[NamedGate, ...]:
         """The gates that were served, those of an action one after the other."""
         return tuple(gate for gate in self.roles.every_gate if gate.policy in self.reports)
+
+    @cached_property
+    def calibration(self) -> Mapping[str, tuple[WideBin, ...]]:
+        """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
+        found = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
+        return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in found.items()}
 
     def served(self, names: Iterable[str]) -> list[str]:
         """Those of the policies that were served."""

@@ -18,7 +18,7 @@ from replay.studies.recovery.policies import HEURISTICS
 from replay.studies.recovery.rows import StudyPolicy, comparisons, headline_rows, limit
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
-from toolkit.stats.calibration import LEAST_IN_BIN, wide_bins
+from toolkit.stats.calibration import LEAST_IN_BIN
 
 ACCURACY = beside(columns.ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
@@ -104,8 +104,7 @@ GATES = Sheet[DatasetStudy](
 
 def _calibration(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
-        found = study.reports[gate.policy]
-        for one in wide_bins(found.scores, found.repairs, found.unit, study.settings):
+        for one in study.calibration[gate.policy]:
             label = ShownInterval.of((one.label.estimate, one.label.low, one.label.high))
             scored = {"examples": one.n, "score": one.score, "repaired": label}
             yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), values=scored)

@@ -77,6 +77,14 @@ class _Signal:
 
 
 @dataclass(frozen=True)
+class _Lengths:
+    """Of suffixes: the best on these rows, and that chosen on others, None without such."""
+
+    best: int
+    honest: int | None
+
+
+@dataclass(frozen=True)
 class _Estimates:
     auc: Influenced
     within: Influenced
@@ -92,13 +100,14 @@ def worth_of(
     `untrained`: why there are none; `reference`: a verifier that all others are compared with, by default the whole
     text's log-probability, else the share of votes.
     """
-    signals = list(_signals(traces, train, untrained))
+    lengths = _lengths(traces, train)
+    signals = list(_signals(traces, train, untrained, lengths))
     known = {one.name: one for one in signals if not np.isnan(one.score).all()}
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
     measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
-    shown = _shown_k(traces, train)
+    shown = {} if lengths is None else _shown_k(traces.longest, lengths)
     suffixes = [_measured(traces, _Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
@@ -116,7 +125,9 @@ def worth_of(
     )
 
 
-def _signals(traces: ScoredTraces, train: ScoredTraces | None, untrained: str) -> Iterator[_Signal]:
+def _signals(
+    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _Lengths | None
+) -> Iterator[_Signal]:
     nothing = np.full(len(traces.right), np.nan)
     yield _Signal(
         VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
@@ -125,14 +136,12 @@ def _signals(traces: ScoredTraces, train: ScoredTraces | None, untrained: str) -
         yield _Signal(PRIOR, nothing, untrained)
     else:
         yield _Signal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
-    if traces.longest and not np.isnan(traces.tokens).all():
-        best = _best_k(traces)
-        yield _Signal(SUFFIX.format(best), traces.suffix(best), BEST)
-        if train is None or not train.longest:
+    if lengths is not None:
+        yield _Signal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
+        if lengths.honest is None:
             yield _Signal(SUFFIX.format("k"), nothing, f"k: {untrained}")
         else:
-            honest = _best_k(train, traces.longest)
-            yield _Signal(SUFFIX.format(honest), traces.suffix(honest), HONEST)
+            yield _Signal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
     else:
         yield _Signal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
     yield _Signal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
@@ -155,24 +164,27 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     return joined["prior"].fill_null(base).to_numpy()
 
 
+def _lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _Lengths | None:
+    """None where no log-probabilities of tokens are logged."""
+    if not traces.longest or np.isnan(traces.tokens).all():
+        return None
+    return _Lengths(_best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None)
+
+
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The length of the suffix with the largest pooled area, the shortest of equal ones."""
     lengths = range(1, min(traces.longest, most or traces.longest) + 1)
     return max(lengths, key=lambda k: auc(traces.suffix(k), traces.right))
 
 
-def _shown_k(traces: ScoredTraces, train: ScoredTraces | None) -> Mapping[int, str]:
+def _shown_k(longest: int, chosen: _Lengths) -> Mapping[int, str]:
     """Lengths of suffixes with their remarks."""
-    if not traces.longest or np.isnan(traces.tokens).all():
-        return {}
-    best, honest = _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else 0
-    step = max(1, (traces.longest - EACH_K) // (MOST_K - EACH_K))
-    some = {*range(1, min(EACH_K, traces.longest) + 1), *range(EACH_K, traces.longest + 1, step)} - {0}
-    lengths = {k for k in some if k <= traces.longest} | {traces.longest, best} | {honest} - {0}
-    told = dict.fromkeys(sorted(lengths), "")
-    for k, remark in ((best, BEST), (honest, HONEST)):
-        if k:
-            told[k] = f"{told[k]}; {remark}" if told[k] else remark
+    step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
+    some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
+    remarks = [(k, remark) for k, remark in ((chosen.best, BEST), (chosen.honest, HONEST)) if k is not None]
+    told = dict.fromkeys(sorted(some | {longest} | {k for k, _ in remarks}), "")
+    for k, remark in remarks:
+        told[k] = f"{told[k]}; {remark}" if told[k] else remark
     return told
 
 
