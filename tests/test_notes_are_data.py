@@ -20,9 +20,9 @@ from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.sensitivity import sensitivity
 from replay.studies.factcheck.study import study_log
 from replay.studies.kit.cells import warned
+from replay.studies.kit.interventions import InterventionSetting, choose
 from replay.studies.recovery.around import LACKING
 from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.roles import RecoverySetting, choose
 from replay.studies.recovery.study import study_dataset
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
@@ -153,7 +153,7 @@ def factcheck(log: Path) -> dict[str, Any]:
 
 
 def recovery(log: Path) -> dict[str, Any]:
-    asked = RecoverySetting(
+    asked = InterventionSetting(
         action="active_verify", base="short", budgets=(), on="split='train'", tune="split='dev'", where="split='test'",
         gates=(), margin=0.01, prices=None, settings=Settings(resamples=5),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import Any
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
+from replay.runs.provenance import finite
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 
@@ -47,6 +49,13 @@ class NamedGate:
     def predicts(self) -> bool:
         """Whether its scores are meant as probabilities of a repair, so that they can be calibrated."""
         return self.part != RULE
+
+    def record(self) -> dict[str, Any]:
+        """The gate as plain data."""
+        return {
+            "policy": self.policy, "action": self.action, "gate": self.shown, "kind": self.part,
+            "fitted_on": self.fitted_on, "threshold": finite(self.file.threshold), "sha256": self.file.sha256,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ RULES = {
     COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
 }
 """Rules without a model, and the fitted gate among completed attempts alone: where each acts."""
+FEATURE_RULES = {"difficulty": "difficulty", "verification need": "verification_need"}
+"""Routing rules on one feature, where the log has it."""
 READS = {
     TRUNCATION: ("finish_reason",), NEAR_LIMIT: ("completion_tokens", "max_tokens", "finalizer_used"),
     COMPLETED: ("finish_reason",),

@@ -12,9 +12,9 @@ import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.runs.provenance import PolicyRecord
+from replay.studies.kit.interventions import InterventionSetting, choose
 from replay.studies.recovery.figures import FIGURES
 from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.roles import RecoverySetting, choose
 from replay.studies.recovery.rows import comparisons, limit
 from replay.studies.recovery.study import DatasetStudy, study_dataset
 from toolkit.errors import ThinkbackError
@@ -25,11 +25,11 @@ from toolkit.stats import Settings
 Tables = dict[str, pl.DataFrame]
 
 
-def asked(**changes: Any) -> RecoverySetting:
+def asked(**changes: Any) -> InterventionSetting:
     settings = Settings(resamples=20)
     given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gates": (), "margin": 0.01}
     given |= {"on": "split='train'", "tune": "split='dev'", "where": "split='test'", "prices": None}
-    return RecoverySetting(**(given | {"settings": settings} | changes))
+    return InterventionSetting(**(given | {"settings": settings} | changes))
 
 
 def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:

@@ -14,7 +14,8 @@ from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.rules import missing_rules
 from replay.studies.kit.gaps import told_left_out
-from replay.studies.recovery.around import caveats, missing_figures
+from replay.studies.kit.interventions import caveats
+from replay.studies.recovery.around import missing_figures
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import DatasetStudy
 from tests.studies.test_recovery import study
@@ -111,7 +112,7 @@ def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
 def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetStudy) -> None:
     ungated = replace(bare.roles, gates={}, screened_apart=True)
     assert any("rules without a fit are compared" in one for one in caveats(ungated, rules=True))
-    assert caveats(ungated, rules=False) == ()
+    assert list(caveats(ungated, rules=False)) == []
 
 
 def test_left_out_examples_are_told_with_the_first_of_them() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import polars as pl
 
 from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
-from toolkit.notes import Severity
+from replay.studies.kit.gaps import told_left_out
+from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
 from toolkit.stats import Interval, Summary
 
@@ -62,6 +63,17 @@ def warned(dataset: str, result: Result, alone: bool) -> Iterator[str]:
     for note in result.notes:
         if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
             yield str(replace(note, text=f"{named}{note.text}"))
+
+
+def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
+    """What a run says, without what it says of `unshown` metrics alone, which no table has."""
+    return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
+
+
+def told_of_run(dataset: str, result: Result, alone: bool) -> Iterator[str]:
+    """Its warnings and how many examples it leaves out, with the data set's name where it is not `alone`."""
+    yield from warned(dataset, result, alone)
+    yield from (f"{'' if alone else f'{dataset}: '}{told}" for told in told_left_out(result.excluded))
 
 
 def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from replay.studies.kit.sheet import Cells, Column, intervals, numbers
 from toolkit.columns import metric_column
+from toolkit.show import Number
 
 
 def _heading(metric: str) -> str:
@@ -15,7 +17,9 @@ def _heading(metric: str) -> str:
 
 
 ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100)
+PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
 TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
+PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
 ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
 CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
 ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure: what it shows of a data set, nothing where that is not known, and how that is drawn."""
+    """A figure: what it shows of a data set, nothing where that is not known, how that is drawn, and why it is not."""
 
     title: str
     shows: Callable[[Any], Collection[Any]]
     draw: Callable[..., Figure]
+    missing: str | Callable[[Any], str] = ""
 
     def of(self, part: Any, width: float = WIDTH) -> Figure | None:
         """The figure of a data set; None where there is nothing to show."""
@@ -39,3 +40,11 @@ def drawn(figures: Figures, part: Any, width: float = WIDTH) -> dict[str, Figure
     """Every figure of a data set, `width` inches wide."""
     made = {key: figure.of(part, width) for key, figure in figures.items()}
     return {key: figure for key, figure in made.items() if figure is not None}
+
+
+def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
+    """The figures of a data set that are not drawn, each with its reason."""
+    for key, figure in figures.items():
+        if key not in drawn:
+            why = figure.missing(part) if callable(figure.missing) else figure.missing
+            yield f"{part.dataset}: no figure `{key}`: {why}"

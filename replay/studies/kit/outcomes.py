@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
+from replay.analyses.rivals import equal_vote
 from replay.runs.example_set import resampling_units
 from replay.runs.gate_sweep import CURVE
 from replay.runs.result import Result
@@ -31,6 +33,10 @@ class RunOutcomes:
     def policies(self) -> tuple[str, ...]:
         """Names of the policies that were served."""
         return tuple(policy.name for policy in self.result.policies)
+
+    def served(self, names: Iterable[str]) -> list[str]:
+        """Those of the policies that were served."""
+        return [name for name in names if name in self.policies]
 
     @property
     def settings(self) -> Settings:
@@ -79,6 +85,14 @@ class RunOutcomes:
             return None
         found = paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings)
         return ShownInterval.of((found.difference, found.low, found.high), 100)
+
+    def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
+        """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+        paid, spent = (
+            {one: float(self.values(one)["total_tokens"].mean()) for one in self.served(names)}
+            for names in (interventions, votes)
+        )
+        return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
         """Estimate and interval of a metric of the run, times `scale`."""

@@ -152,6 +152,13 @@ class Sheet(Generic[P]):
     needed: Callable[[Sequence[P]], bool] = bool
     printed: bool = True
 
+    def beside(self, rows: Callable[[P], Iterable[Row]], theirs: Mapping[str, tuple[str, str, str, int]]) -> Sheet[P]:
+        """The same with the rows of a work, and its numbers beside columns, by their keys, as `beside` takes them."""
+        if callable(self.columns):
+            raise TypeError(f"the columns of `{self.name}` depend on its parts")
+        columns = [beside(column, *theirs[column.key]) if column.key in theirs else column for column in self.columns]
+        return replace(self, columns=columns, rows=rows)
+
     @property
     def runs(self) -> str:
         """Which runs it is of."""

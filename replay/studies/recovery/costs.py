@@ -8,22 +8,19 @@ from functools import partial
 
 import numpy as np
 
-from replay.analyses.gate_curve import at_rates
-from replay.analyses.rivals import best_for_no_more
 from replay.studies.kit import columns, outcomes
+from replay.studies.kit.costs import regret_sheet, seconds_sheet
+from replay.studies.kit.gates import THRESHOLD_SWEEP
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import mean
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, numbers
 from replay.studies.recovery import published
-from replay.studies.recovery.rows import ACTING, BUDGET, SELECTIVE, StudyPolicy, headline, headline_rows
+from replay.studies.recovery.rows import ACTING, BUDGET, StudyPolicy, headline, headline_names, headline_rows
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import ACCURACY, PLAIN_ACCURACY, PLAIN_TOTAL, TOTAL
-from toolkit.show import ShownInterval, TableColumn
-from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
 """Prices per million tokens of the sensitivity table."""
-Studies = Sequence[DatasetStudy]
+PLAIN_TOTAL = columns.PLAIN_TOTAL_TOKENS
 
 
 def _base_tokens(row: StudyPolicy) -> float | None:
@@ -64,15 +61,17 @@ def _relative(row: StudyPolicy) -> float | None:
     return tokens / base if tokens is not None and base else None
 
 
-def _price_columns(studies: Studies) -> list[Column]:
-    theirs = ("usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5")
-    costs = columns.priced(PRICES)
-    made = [PLAIN_TOTAL, *(costs | {0.5: beside(replace(costs[0.5], drop=0), *theirs)}).values()]
-    relative = numbers("relative", "relative", value=_relative)
-    made += [beside(relative, "relative_cost", "published relative", "published_relative")]
-    if any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies):
-        made += [intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")]
-    return made
+COSTS = columns.priced(PRICES)
+AT_HALF = beside(replace(COSTS[0.5], drop=0), "usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5")
+RELATIVE = beside(
+    numbers("relative", "relative", value=_relative), "relative_cost", "published relative", "published_relative"
+)
+
+
+def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
+    known = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
+    priced = [intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []
+    return [PLAIN_TOTAL, *(COSTS | {0.5: AT_HALF}).values(), RELATIVE, *priced]
 
 
 PRICED = Sheet[DatasetStudy](
@@ -88,96 +87,29 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
     pairs = [(named.selective[a], named.always[a]) for a in named.selective]
     pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
+        one, two = parts[first], parts[second]
         values = outcomes.per_1000(study, first, second)
-        values |= {"action_tokens_saved": None} if parts[first].part == BUDGET else {}
-        other = published.published_requests(study.dataset, _paper_comparison(parts[first], parts[second]))
-        saved = {"action tokens": "published_action", "total tokens": "published_total"}.get(
-            other.get("tokens_kind", "")
-        )
-        theirs = {**other, **({saved: other.get("tokens_saved")} if saved else {})}
+        values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
+        compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
+        theirs = published.published_requests(study.dataset, compared)
         yield Row((f"{first} in place of {second}",), values=values, published=theirs)
 
 
-def _paper_comparison(first: StudyPolicy, second: StudyPolicy) -> str:
-    """What the paper calls a comparison of its table 21; empty where it has no such one."""
-    if first.part == SELECTIVE:
-        return f"selective {published.verb(first.what)} against always {published.verb(second.what)}"
-    return f"base {first.what} against selective {published.verb(second.what)}"
-
-
-CALLS_AVOIDED, ACTION_SAVED, TOTAL_SAVED, FLIPS_AVOIDED, MORE_RIGHT = outcomes.PER_1000
+PUBLISHED_REQUESTS = (
+    ("verification_calls_avoided", "published calls", "published_calls_avoided", 0),
+    ("tokens_saved, action tokens", "published action tokens", "published_action_tokens_saved", 0),
+    ("tokens_saved, total tokens", "published total tokens", "published_total_tokens_saved", 0),
+    ("flips_avoided", "published flips", "published_flips_avoided", 0),
+)
+*GAINS, MORE_RIGHT = outcomes.PER_1000
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
-    (
-        beside(CALLS_AVOIDED, "verification_calls_avoided", "published calls", "published_calls_avoided", 0),
-        beside(ACTION_SAVED, "published_action", "published action tokens", "published_action_tokens_saved", 0),
-        beside(TOTAL_SAVED, "published_total", "published total tokens", "published_total_tokens_saved", 0),
-        beside(FLIPS_AVOIDED, "flips_avoided", "published flips", "published_flips_avoided", 0), MORE_RIGHT,
-    ),
+    (*(beside(column, *theirs) for column, theirs in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
     _per_1000, (), DATASET,
 )  # fmt: skip
-
-
-def _seconds(study: DatasetStudy) -> Iterator[Row]:
-    shown = {one.policy for one in headline(study)}
-    yield from listed((row for row in study.result.seconds.iter_rows(named=True) if row["policy"] in shown), ["policy"])
-
-
-def _told_seconds(studies: Studies) -> Iterator[str]:
-    yield (
-        "One call after the other, finalizers included; samples of a vote as many at a time as `together` says. "
-        "A mean over rollouts is one request."
-    )
-    for study in studies:
-        yield from (f"{study.dataset}: {one.text}" for one in study.notes if one.code == BATCHED_SECONDS)
-
-
-SECONDS = Sheet[DatasetStudy](
-    "seconds", "Seconds of the whole path", ("policy",),
-    columns.SECONDS, _seconds, _told_seconds, DATASET,
+JOINT = regret_sheet(
+    "joint_frontier", "Joint frontier over initial budget, gate and action", "budget, action, gate",
+    lambda study: study.named.joint,
 )  # fmt: skip
 
-
-def _joint(study: DatasetStudy) -> Iterator[Row]:
-    joint = {name: StudyPolicy(study, name) for name in study.served(study.named.joint)}
-    points = {name: (one.number("accuracy"), one.number("total_tokens")) for name, one in joint.items()}
-    for name, best in best_for_no_more(points).items():
-        one, values = joint[name], dict[str, Value]()
-        if best is not None:
-            values = {"regret": ShownInterval(0.0) if best == name else study.paired(best, name)[0]}
-            values |= {"best": "" if best == name else best, "on_front": "●" if best == name else ""}
-        yield Row((name,), one, values)
-
-
-JOINT = Sheet[DatasetStudy](
-    "joint_frontier", "Joint frontier over initial budget, gate and action",
-    (TableColumn("budget, action, gate", key="policy"),),
-    (
-        replace(PLAIN_ACCURACY, theirs=None), PLAIN_TOTAL, intervals("regret, points", "regret", shown=100),
-        words("best for no more tokens", "best"), words("front", "on_front"),
-    ),
-    _joint,
-    ("Regret: how far the best policy that costs at most as many tokens is ahead, paired; 0 where that is itself.",),
-    DATASET,
-)  # fmt: skip
-
-
-def _sweep(study: DatasetStudy) -> Iterator[Row]:
-    if study.band is not None:
-        metrics = ("accuracy", "flip_rate", "flips_among", "total_tokens")
-        yield from (Row((), values=values) for values in at_rates(study.band, metrics))
-
-
-SWEEP = Sheet[DatasetStudy](
-    "threshold_sweep", "Threshold sweep of the primary gate", (),
-    (
-        columns.ACTS_ON, words("threshold", "threshold"), ACCURACY, intervals("flips %", "flip_rate", shown=100),
-        intervals("flips among those %", "flips_among", 1, shown=100), TOTAL,
-    ),
-    _sweep,
-    ("In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
-     "examples acted on (the paper's equation 19).",),
-    DATASET,
-)  # fmt: skip
-
-COST_SHEETS = (JOINT, SWEEP, TOKENS, PRICED, PER_1000, SECONDS)
+COST_SHEETS = (JOINT, THRESHOLD_SWEEP, TOKENS, PRICED, PER_1000, seconds_sheet(headline_names))

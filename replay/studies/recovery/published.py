@@ -29,12 +29,12 @@ def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
 
     `part` is base, budget, always, selective or samples; `what` the action, the token limit or the number of samples.
     """
-    return WORK.row("2", dataset, policy=_policy(part, what))
+    return WORK.row("2", dataset, policy=policy(part, what))
 
 
 def published_price(dataset: str, part: str, what: str) -> PublishedRow:
     """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
-    found = WORK.row("28", dataset, policy=_policy(part, what))
+    found = WORK.row("28", dataset, policy=policy(part, what))
     return {key: value for key, value in found.items() if key != "total_tokens"}
 
 
@@ -48,8 +48,6 @@ published_action = WORK.finder("4", "action", lambda action: SCREENED.get(_plain
 """Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on."""
 published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(limit) if limit.isdigit() else None)
 """Accuracy, tokens, finalizers and truncation of an initial budget."""
-published_requests = WORK.finder("21", "comparison")
-"""What a comparison means for 1,000 requests."""
 
 
 def published_rule(dataset: str, rule: str) -> PublishedRow:
@@ -57,12 +55,25 @@ def published_rule(dataset: str, rule: str) -> PublishedRow:
     return WORK.row("12", dataset, rule=rule) or WORK.row("22", dataset, policy=rule)
 
 
+def published_requests(dataset: str, comparison: str) -> PublishedRow:
+    """What a comparison means for 1,000 requests, with the kind of tokens in the name of those saved (table 21)."""
+    found = WORK.row("21", dataset, comparison=comparison)
+    kind = found.get("tokens_kind")
+    return found if kind is None else {**found, f"tokens_saved, {kind}": found["tokens_saved"]}
+
+
+def column(part: str, what: str) -> str:
+    """The column of a policy's accuracy in the table of states."""
+    return "_".join(word for word in (part, verb(what), "accuracy_pct") if word)
+
+
 def verb(action: str) -> str:
     """The paper's word for an action in the names of its policies; empty where it has none."""
     return ACTIONS.get(_plain(action), "")
 
 
-def _policy(part: str, what: str) -> str:
+def policy(part: str, what: str) -> str:
+    """The paper's name of a policy; empty where it has none."""
     return {
         "base": "base 4096",
         "budget": f"base {what}",

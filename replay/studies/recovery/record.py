@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.runs.provenance import finite
+from replay.studies.kit.interventions import how_chosen
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
 
@@ -22,35 +22,14 @@ def record(study: DatasetStudy) -> dict[str, Any]:
         "where": made.pop("where", None),
         "base": roles.base,
         "action": roles.action,
-        "action_chosen": chosen(study),
-        "actions": list(roles.actions),
-        "revisions": {action: pool for (action, base), pool in roles.pools.items() if base == roles.base},
-        "budgets": list(roles.budgets),
-        "votes": {pool: list(sizes) for pool, sizes in roles.samples.items()},
-        "gates": [
-            {
-                "policy": gate.policy, "action": gate.action, "gate": gate.shown, "kind": gate.part,
-                "fitted_on": gate.fitted_on, "threshold": finite(gate.file.threshold), "sha256": gate.file.sha256,
-            }
-            for gate in study.gates
-        ],
+        "action_chosen": how_chosen(asked, roles),
+        **roles.record(),
+        "gates": [gate.record() for gate in study.gates],
         "pooled": asked.pooled,
         "margin": asked.margin,
         "together": asked.together,
         "verdict": study.recommendation.verdict,
-    } | made  # fmt: skip
-
-
-def chosen(study: DatasetStudy) -> str:
-    """How the primary action was chosen."""
-    roles = study.roles
-    if study.asked.action is not None:
-        return "named"
-    if study.asked.gates:
-        return "that of the first gate file"
-    if len(roles.actions) == 1:
-        return "the only one"
-    return "the most accurate one in table `screening`, which is of other examples than those reported"
+    } | made
 
 
 def replayed(study: DatasetStudy) -> Iterator[str]:

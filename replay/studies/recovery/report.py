@@ -12,25 +12,27 @@ from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.studies.kit.cells import warned
+from replay.studies.kit.around import run_surroundings
+from replay.studies.kit.cells import told_of_run
 from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import said_of, told_left_out
+from replay.studies.kit.gates import GATE_CALIBRATION
+from replay.studies.kit.interventions import InterventionSetting, caveats
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
-from replay.studies.recovery.around import caveats, missing_figures, surroundings
+from replay.studies.recovery.around import LACKING, missing_figures
 from replay.studies.recovery.costs import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES
 from replay.studies.recovery.record import record, replayed
-from replay.studies.recovery.roles import RecoverySetting
 from replay.studies.recovery.study import DatasetStudy, study_log
-from replay.studies.recovery.tables import CALIBRATION, POLICY_SHEETS
+from replay.studies.recovery.tables import POLICY_SHEETS
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, Table
 from toolkit.show.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
-SHEETS = (*POLICY_SHEETS, *COST_SHEETS, CALIBRATION)
+SHEETS = (*POLICY_SHEETS, *COST_SHEETS, GATE_CALIBRATION)
 """All tables, in the order of the report."""
 
 
@@ -70,7 +72,7 @@ def study_recovery(
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
-    asked = RecoverySetting(
+    asked = InterventionSetting(
         action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
         gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
@@ -89,7 +91,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, surroundings(studies))
+    return tables_of(SHEETS, studies, run_surroundings(studies, LACKING.values()))
 
 
 def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
@@ -134,7 +136,5 @@ def _said(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     for study in studies:
         yield f"{study.dataset}: {study.recommendation.verdict}"
         yield from (f"  {sentence}" for sentence in _told(study))
-    alone = len(studies) == 1
     for study in studies:
-        yield from warned(study.dataset, study.result, alone)
-        yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
+        yield from told_of_run(study.dataset, study.result, len(studies) == 1)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.analyses.rivals import equal_vote
 from replay.studies.kit.outcomes import SAVED, Comparison
 from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
@@ -20,6 +19,18 @@ BASE, ALWAYS, SELECTIVE, BUDGET, SAMPLES, RULED = "base", "always", "selective",
 ACTING = (ALWAYS, SELECTIVE, RULED)
 OF_ACTIONS = ("action_tokens", "intervention_rate")
 """Metrics that first attempts other than the base's do not have."""
+
+TO_ALWAYS = {
+    "correct": "accuracy, selective {verify} minus always {verify}",
+    "flip": "flips, selective {verify} minus always {verify}",
+    SAVED: "action tokens saved, selective {verify} against always {verify}",
+}
+"""What a gate is compared in with always acting, and what the paper calls that."""
+TO_LONGEST = {
+    "correct": "accuracy, selective {verify} minus {longest}",
+    "total_tokens": "total tokens, selective {verify} minus {longest}",
+}
+"""The same with the longest budget."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,11 @@ def headline_rows(study: DatasetStudy, find: published.Find | None = None) -> It
         yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
 
 
+def headline_names(study: DatasetStudy) -> list[str]:
+    """Their names."""
+    return [one.policy for one in headline(study)]
+
+
 def limit(study: DatasetStudy, pool: str) -> str:
     """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
 
@@ -92,21 +108,19 @@ def comparisons(study: DatasetStudy) -> list[Comparison]:
 
 def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
     named = study.named
-    longest = next(reversed(list(named.budgets.values())), "")
     told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
-    for action in sorted(named.selective, key=lambda action: action != study.roles.action):
-        gated, always = named.selective[action], named.always[action]
-        verify = published.verb(action) or action.replace("_", " ")
-        yield Comparison(gated, always, "correct", f"accuracy, selective {verify} minus always {verify}")
-        yield Comparison(gated, always, "flip", f"flips, selective {verify} minus always {verify}")
-        yield Comparison(gated, always, SAVED, f"action tokens saved, selective {verify} against always {verify}")
-        for metric, words in (("correct", "accuracy"), ("total_tokens", "total tokens")) if longest else ():
-            yield Comparison(gated, longest, metric, f"{words}, selective {verify} minus {told[longest]}")
+    longest = list(told)[-1:]
+    for action in (one for one in study.roles.primary_first if one in named.selective):
+        gated, always, verify = named.selective[action], named.always[action], published.verb(action)
+        words = {"verify": verify or action.replace("_", " "), "longest": "".join(told[one] for one in longest)}
+        yield from (Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
+        yield from (
+            Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
+        )
     for rule in named.unfitted:
-        always = named.always[study.roles.action]
-        yield from (Comparison(rule, always, metric) for metric in ("correct", "flip", SAVED))
-        yield from (Comparison(rule, longest, metric) for metric in ("correct", "total_tokens") if longest)
-    for lower, upper in itertools.pairwise([named.base, *named.budgets.values()]):
+        yield from (Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
+        yield from (Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
+    for lower, upper in itertools.pairwise([named.base, *told]):
         yield Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
         if lower != named.base:  # which flips nothing of its own
             yield Comparison(upper, lower, "flip")
@@ -115,13 +129,6 @@ def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
         yield Comparison(vote, named.base, "correct")
         for metric in ("correct", "total_tokens") if named.primary else ():
             yield Comparison(vote, named.primary, metric)
-    for policy, vote in equal_votes(study).items():
+    for policy, vote in study.equal_votes(named.interventions, named.samples).items():
         if policy != named.primary:  # which every vote is held against
             yield Comparison(vote, policy, "correct")
-
-
-def equal_votes(study: DatasetStudy) -> dict[str, str]:
-    """For every intervention, the vote for as many tokens: the largest one that costs no more."""
-    spent = {vote: float(study.values(vote)["total_tokens"].mean()) for vote in study.served(study.named.samples)}
-    paid = {one: float(study.values(one)["total_tokens"].mean()) for one in study.served(study.named.interventions)}
-    return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
