@@ -19,9 +19,9 @@ from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.sensitivity import sensitivity
 from replay.studies.factcheck.study import study_log
+from replay.studies.kit.around import LACKING
 from replay.studies.kit.cells import warned
 from replay.studies.kit.interventions import InterventionSetting, choose
-from replay.studies.recovery.around import LACKING
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import study_dataset
 from tests.studies.claims import tables, written

@@ -1,21 +1,58 @@
-"""Tables of what the policies of a run cost: seconds of each, and the best that could be had for no more tokens."""
+"""Tables of what the policies of a run cost: prices, seconds, and the best that could be had for no more tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 from replay.analyses.rivals import best_for_no_more
 from replay.studies.kit import columns
 from replay.studies.kit.cells import PolicyCells, estimate
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import RunOutcomes
-from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, words
+from replay.studies.kit.sheet import Cells, Column, Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import ShownInterval, TableColumn
 from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 Names = Callable[[Any], Collection[str]]
 """The policies of a data set that a table shows, by name."""
+
+
+class OnBase(Cells, Protocol):
+    """A policy, and the one whose cost its own is divided by."""
+
+    @property
+    def base(self) -> Cells:
+        """That one."""
+        ...
+
+
+def price_sheet(prices: Sequence[float], kept: float, rows: Callable[[Any], Iterable[Row]]) -> Sheet[Any]:
+    """What 1,000 requests cost at prices per million tokens, and relative to the base; rows are of OnBase.
+
+    On a narrow page only the column of the price `kept` stays.
+    """
+
+    def relative(row: OnBase) -> float | None:
+        base, tokens = (estimate(one.cell("total_tokens")) for one in (row.base, row))
+        return tokens / base if tokens is not None and base else None
+
+    def price_columns(studies: Sequence[Any]) -> list[Column]:
+        costs = columns.priced(prices)
+        known = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
+        return [
+            columns.PLAIN_TOTAL_TOKENS, *(costs | {kept: replace(costs[kept], drop=0)}).values(),
+            numbers("relative", "relative", value=relative),
+            *([intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []),
+        ]  # fmt: skip
+
+    return Sheet(
+        "prices", "Cost of 1,000 requests", ("policy",), price_columns, rows,
+        ("Average realised tokens times the price; no provider's quote. Total tokens: of one request. Prices: in any "
+         "currency. Relative: to the base attempt.",),
+        DATASET,
+    )  # fmt: skip
 
 
 def seconds_sheet(shown: Names) -> Sheet[Any]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import polars as pl
 
 from replay.analyses.gate_curve import at_rates, band_panels
+from replay.analyses.repair_examples import RepairExample, repair_examples
+from replay.data.conditions import of_dataset
 from replay.gatefit.gate_set import CHEAP, NamedGate
-from replay.gatefit.report import GateReport
+from replay.gatefit.report import GateReport, transfer_report
+from replay.policies.base import Policy
+from replay.policies.toml import PolicyFile
+from replay.runs.gate_sweep import band_table, curve
+from replay.runs.result import Result
+from replay.runs.run import run
 from replay.studies.kit import columns
 from replay.studies.kit.cells import estimate
 from replay.studies.kit.figures import Figures, StudyFigure
-from replay.studies.kit.interventions import InterventionRoles
+from replay.studies.kit.interventions import InterventionRoles, InterventionSetting
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import RunOutcomes
-from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.published import FindRow
 from replay.studies.kit.sheet import Column, Row, Sheet, intervals, numbers, words
+from toolkit.log import Log
 from toolkit.show import (
     NumberWithInterval,
     PlottedBand,
@@ -42,7 +50,8 @@ POINTS = NumberWithInterval(2, 100, signed=True)
 class GatedRun(RunOutcomes):
     """A run with gates on a data set, and what was found of each gate, by the policy that acts by it.
 
-    `curve` and `band` are those of the primary gate, None where there is none.
+    `curve` and `band` are those of the primary gate, None where there is none, and `matched` names the policies that
+    act at its rate, the oracle first.
     """
 
     dataset: str
@@ -50,6 +59,7 @@ class GatedRun(RunOutcomes):
     curve: pl.DataFrame | None
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
+    matched: tuple[str, ...]
 
     @property
     def gates(self) -> tuple[NamedGate, ...]:
@@ -69,7 +79,57 @@ class GatedRun(RunOutcomes):
         return None if gate is None else estimate(self.cell(gate.policy, "intervention_rate"))
 
 
-def gate_rows(study: GatedRun, find: Callable[[str, str], PublishedRow]) -> Iterator[Row]:
+def gated_run(
+    log: Log, dataset: str, policies: PolicyFile, roles: InterventionRoles, asked: InterventionSetting
+) -> GatedRun:
+    """Replay policies with the diagnostics at the primary gate's rate, against the base attempt.
+
+    Curves and reports of gates are over the examples that the run compares.
+    """
+    where, settings = of_dataset(asked.where, dataset), asked.settings
+
+    def replayed(beside: Sequence[Policy]) -> Result:
+        file = replace(policies, policies=(*policies.policies, *beside))
+        return run(log, file, baseline=roles.first.name, where=where, settings=settings)
+
+    branches = roles.branches(log, where)
+    beside = roles.matched(branches)
+    result = replayed(beside)
+    ids = result.examples["example_id"]
+    if branches is not None:  # the coin and the oracle act at the rate of those compared
+        branches = branches.among(ids)
+        again = roles.matched(branches)
+        if again != beside:
+            beside, result = again, replayed(again)
+    there = {policy.name for policy in result.policies}
+    return GatedRun(
+        result, dataset, roles,
+        curve=None if branches is None else curve(branches),
+        band=None if branches is None else band_table(branches, settings),
+        reports={
+            gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=settings)
+            for gate in roles.every_gate
+            if gate.policy in there
+        },
+        matched=tuple(policy.name for policy in beside),
+    )  # fmt: skip
+
+
+def repair_cases(log: Log, study: GatedRun) -> Iterator[RepairExample]:
+    """Examples that each action fixes and flips, the primary one first, where its gate fires or does not.
+
+    Without a gate the action is taken everywhere.
+    """
+    roles, ids = study.roles, study.result.examples["example_id"].to_list()
+    for action in roles.primary_first:
+        for always in study.served([roles.always(action).name]):
+            gates = [roles.gates[action].policy] if action in roles.gates else []
+            acted, taken = study.values([*study.served(gates), always][0])["intervened"] > 0, study.values(always)
+            pool = roles.pools[action, roles.base]
+            yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
+
+
+def gate_rows(study: GatedRun, find: FindRow = lambda dataset, action: {}) -> Iterator[Row]:
     """A row for each gate, paired with the action's own one on cheap features, which `find` finds published."""
     for gate in study.gates:
         cheap = study.roles.cheap(gate.action)
@@ -95,7 +155,7 @@ GATE_COLUMNS = (
     numbers("its accuracy %", "diagnostic_accuracy", 1, shown=100, drop=7),
 )  # fmt: skip
 GATES = Sheet[GatedRun](
-    "gates", "Gates", ("action", "gate"), GATE_COLUMNS, partial(gate_rows, find=lambda dataset, action: {}),
+    "gates", "Gates", ("action", "gate"), GATE_COLUMNS, gate_rows,
     ("Labels are repairs. Fitted on: the data sets whose examples a gate was fitted and its threshold chosen on; that "
      "of another data set is frozen. Minus the cheap gate: paired differences. Brier and ECE: of scores that "
      "are probabilities. The threshold chosen here is a diagnostic: it sees the gold of the reported examples.",),

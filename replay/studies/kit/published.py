@@ -12,6 +12,8 @@ from typing import Any
 
 PublishedRow = Mapping[str, Any]
 """Numbers of one row of a published table, by its columns; empty where the work has no such row."""
+FindRow = Callable[[str, str], PublishedRow]
+"""Finds the published row of a data set and one more name."""
 
 
 @cache
@@ -68,9 +70,7 @@ class PublishedWork:
         own = f"{known.lower()}_"
         return {key.removeprefix(own): value for key, value in left.items() if key.startswith(own)}
 
-    def finder(
-        self, table: str, key: str, named: Callable[[str], object] = lambda name: name
-    ) -> Callable[[str, str], PublishedRow]:
+    def finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
         """Finds rows by data set and one column; `named` gives the work's name of what is asked for, None of none."""
         return lambda dataset, name: self.row(table, dataset, **{key: named(name)})
 

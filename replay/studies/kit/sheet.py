@@ -154,9 +154,11 @@ class Sheet(Generic[P]):
 
     def beside(self, rows: Callable[[P], Iterable[Row]], theirs: Mapping[str, tuple[str, str, str, int]]) -> Sheet[P]:
         """The same with the rows of a work, and its numbers beside columns, by their keys, as `beside` takes them."""
-        if callable(self.columns):
-            raise TypeError(f"the columns of `{self.name}` depend on its parts")
-        columns = [beside(column, *theirs[column.key]) if column.key in theirs else column for column in self.columns]
+
+        def columns(parts: Sequence[P]) -> list[Column]:
+            made = self.columns(parts) if callable(self.columns) else self.columns
+            return [beside(column, *theirs[column.key]) if column.key in theirs else column for column in made]
+
         return replace(self, columns=columns, rows=rows)
 
     @property

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from replay.studies.kit import columns, outcomes
-from replay.studies.kit.costs import regret_sheet, seconds_sheet
+from replay.studies.kit.costs import price_sheet, regret_sheet, seconds_sheet
 from replay.studies.kit.gates import THRESHOLD_SWEEP
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import mean
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, beside, intervals, numbers
+from replay.studies.kit.sheet import Row, Sheet, Value, beside, numbers
 from replay.studies.recovery import published
 from replay.studies.recovery.rows import ACTING, BUDGET, StudyPolicy, headline, headline_names, headline_rows
 from replay.studies.recovery.study import DatasetStudy
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
 """Prices per million tokens of the sensitivity table."""
-PLAIN_TOTAL = columns.PLAIN_TOTAL_TOKENS
 
 
 def _base_tokens(row: StudyPolicy) -> float | None:
@@ -47,7 +46,7 @@ TOKENS = Sheet[DatasetStudy](
         numbers("finalizer calls", "finalizers", metric="finalizers", drop=1),
         numbers("finalizer tokens", "finalizer_tokens", 0, _finalizer_tokens),
         replace(columns.ACTION_TOKENS, value=_action_tokens, drop=0),
-        PLAIN_TOTAL, columns.CALLS,
+        columns.PLAIN_TOTAL_TOKENS, columns.CALLS,
     ),
     headline_rows,
     ("Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
@@ -56,30 +55,13 @@ TOKENS = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _relative(row: StudyPolicy) -> float | None:
-    base, tokens = row.base.number("total_tokens"), row.number("total_tokens")
-    return tokens / base if tokens is not None and base else None
-
-
-COSTS = columns.priced(PRICES)
-AT_HALF = beside(replace(COSTS[0.5], drop=0), "usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5")
-RELATIVE = beside(
-    numbers("relative", "relative", value=_relative), "relative_cost", "published relative", "published_relative"
-)
-
-
-def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
-    known = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
-    priced = [intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []
-    return [PLAIN_TOTAL, *(COSTS | {0.5: AT_HALF}).values(), RELATIVE, *priced]
-
-
-PRICED = Sheet[DatasetStudy](
-    "prices", "Cost of 1,000 requests", ("policy",), _price_columns,
+PRICED = price_sheet(PRICES, 0.5, headline_rows).beside(
     partial(headline_rows, find=published.published_price),
-    ("Average realised tokens times the price; no provider's quote. Total tokens: of one request. Prices: in any "
-     "currency. Relative: to the base attempt.",), DATASET,
-)  # fmt: skip
+    {
+        "per_1000_at_0.5": ("usd_per_1000_requests", "published at 0.5", "published_per_1000_at_0.5", 2),
+        "relative": ("relative_cost", "published relative", "published_relative", 2),
+    },
+)
 
 
 def _per_1000(study: DatasetStudy) -> Iterator[Row]:

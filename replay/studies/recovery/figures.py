@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from replay.studies.kit.figures import Figures, StudyFigure
+from replay.studies.kit.around import LACKING
+from replay.studies.kit.figures import Figures, StudyFigure, undrawn
 from replay.studies.kit.frontiers import frontier_points
 from replay.studies.kit.gates import GATE_FIGURES
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
+from toolkit.errors import listed
 from toolkit.show import frontier, outcomes_figure
 
 
@@ -38,3 +40,21 @@ FIGURES: Figures = {
     ),
     **GATE_FIGURES,
 }  # fmt: skip
+
+
+def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
+    """Figures of a data set that are not drawn, and what others lack, with the reason."""
+    yield from undrawn(FIGURES, study, drawn)
+    named = study.named
+    shown = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
+    shown |= {*named.unfitted, *named.samples, *named.oracles}
+    without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in shown]
+    lacks = [
+        (bool(without), "cost_accuracy", f"{listed(without)}: their tokens are not logged throughout"),
+        (bool({named.base, named.primary} & {*without}), "threshold_sweep",
+         "tokens, which are not logged throughout"),
+        ("flips_among" not in drawn, "threshold_sweep", "flips: there are none at any threshold"),
+    ]  # fmt: skip
+    for lacking, figure, what in lacks:
+        if lacking and figure in drawn:
+            yield f"{study.dataset}: figure `{figure}` is without {what}"

@@ -24,7 +24,6 @@ class PolicyNames:
     selective: Mapping[str, str]
     rules: Mapping[str, str] = field(default_factory=dict)  # routing rules of the primary action -> which rule each is
     oracles: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # -> which oracle, the pool of its samples
-    matched: tuple[str, ...] = ()  # the oracle and the coin at the primary gate's rate
     samples: Mapping[str, int] = field(default_factory=dict)  # policy -> how many votes
     primary: str = ""  # the primary selective policy
     rivals: tuple[str, ...] = ()  # of gates beside those that act

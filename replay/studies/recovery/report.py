@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.evidence import NO_REASON, UNDECIDED
 from replay.analyses.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
 from replay.studies.kit.around import run_surroundings
-from replay.studies.kit.cells import told_of_run
 from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.gates import GATE_CALIBRATION
-from replay.studies.kit.interventions import InterventionSetting, caveats
+from replay.studies.kit.interventions import InterventionSetting
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
-from replay.studies.recovery.around import LACKING, missing_figures
+from replay.studies.kit.verdicts import said_of_verdicts, told_verdict
 from replay.studies.recovery.costs import COST_SHEETS
-from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.figures import FIGURES, missing_figures
 from replay.studies.recovery.record import record, replayed
 from replay.studies.recovery.study import DatasetStudy, study_log
 from replay.studies.recovery.tables import POLICY_SHEETS
@@ -91,7 +89,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, run_surroundings(studies, LACKING.values()))
+    return tables_of(SHEETS, studies, run_surroundings(studies))
 
 
 def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
@@ -101,7 +99,7 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was replayed"] = said_of(studies, replayed)
     for study in studies:
-        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told(study))
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(told_verdict(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
@@ -116,25 +114,7 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
-        told=[*_said(studies), *undone],
+        told=[*said_of_verdicts(studies), *undone],
         simulated=simulated,
         parts=studies,
     )
-
-
-def _told(study: DatasetStudy) -> Iterator[str]:
-    """What stands beside the verdict, before its sentences, and these."""
-    compared = any(rule in study.policies for rule in study.named.unfitted)
-    yield from (f"CAVEAT: {one}." for one in caveats(study.roles, compared))
-    if study.recommendation.verdict == UNDECIDED:
-        yield NO_REASON
-    yield from study.recommendation.sentences
-
-
-def _said(studies: Sequence[DatasetStudy]) -> Iterator[str]:
-    """What the screen says: every verdict with its sentences, warnings, and who is left out."""
-    for study in studies:
-        yield f"{study.dataset}: {study.recommendation.verdict}"
-        yield from (f"  {sentence}" for sentence in _told(study))
-    for study in studies:
-        yield from told_of_run(study.dataset, study.result, len(studies) == 1)

@@ -106,6 +106,11 @@ def comparisons(study: DatasetStudy) -> list[Comparison]:
     return [one for one in _comparisons(study) if {one.first, one.second} <= served]
 
 
+def comparison_rows(study: DatasetStudy) -> Iterator[Row]:
+    """Each of them beside the published one."""
+    return (one.row(study, published.published_comparison(study.dataset, one.name)) for one in comparisons(study))
+
+
 def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
     named = study.named
     told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}

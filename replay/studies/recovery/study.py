@@ -10,20 +10,15 @@ import polars as pl
 
 from replay.analyses.attempts import finalizer_tokens, states
 from replay.analyses.recommend import Recommendation, weigh
-from replay.analyses.repair_examples import RepairExample, repair_examples
+from replay.analyses.repair_examples import RepairExample
 from replay.data.conditions import matching, of_dataset
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import datasets_of
-from replay.gatefit.report import transfer_report
-from replay.policies.base import Policy
 from replay.policies.toml import PolicyFile
-from replay.runs.gate_sweep import band_table, curve
-from replay.runs.result import Result
-from replay.runs.run import run
 from replay.studies.kit.cells import notes_beyond
 from replay.studies.kit.gaps import told_among
-from replay.studies.kit.gates import GatedRun
-from replay.studies.kit.interventions import ChosenRoles, InterventionSetting, choose_all, with_equal_votes
+from replay.studies.kit.gates import GatedRun, gated_run, repair_cases
+from replay.studies.kit.interventions import ChosenRoles, InterventionSetting, caveats, choose_all, with_equal_votes
 from replay.studies.recovery.policies import PolicyNames, build_policies
 from toolkit.log import Log
 from toolkit.notes import Note
@@ -51,6 +46,10 @@ class DatasetStudy(GatedRun):
         """What the run says of what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
 
+    def caveats(self) -> Iterator[str]:
+        """Why the verdict may be too good."""
+        return caveats(self.roles, bool(self.served(self.named.unfitted)))
+
 
 def study_log(log: Log, asked: InterventionSetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
@@ -62,54 +61,18 @@ def study_log(log: Log, asked: InterventionSetting) -> tuple[tuple[DatasetStudy,
 
 def study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
     """One run on one data set; curves and reports of gates are over the examples that it compares."""
-    where, contents, made = of_dataset(asked.where, dataset), read_contents(log), asked.settings
+    contents = read_contents(log)
     policies, named = build_policies(chosen.roles, contents)
     rivals = [policy for policy in policies if policy.name in named.interventions]
-    roles = with_equal_votes(log, chosen.roles, rivals, where, made.seed)
+    roles = with_equal_votes(log, chosen.roles, rivals, of_dataset(asked.where, dataset), asked.settings.seed)
     policies, named = build_policies(roles, contents)
-
-    def replayed(beside: tuple[Policy, ...]) -> Result:
-        file = PolicyFile((*policies, *beside), prices=asked.prices)
-        return run(log, file, baseline=named.base, where=where, settings=made)
-
-    branches = roles.branches(log, where)
-    beside = roles.matched(branches)
-    result = replayed(beside)
-    ids = result.examples["example_id"]
-    if branches is not None:  # the coin and the oracle act at the rate of those compared
-        branches = branches.among(ids)
-        again = roles.matched(branches)
-        if again != beside:
-            beside, result = again, replayed(again)
-    there = {policy.name for policy in result.policies}
+    found = gated_run(log, dataset, PolicyFile(policies, prices=asked.prices), roles, asked)
+    ids = found.result.examples["example_id"]
     study = DatasetStudy(
-        result, dataset, roles,
-        curve=None if branches is None else curve(branches),
-        band=None if branches is None else band_table(branches, made),
-        reports={
-            gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=made)
-            for gate in roles.every_gate
-            if gate.policy in there
-        },
-        asked=asked, named=replace(named, matched=tuple(policy.name for policy in beside)),
-        state=states(log, roles.base, ids), finalizers=finalizer_tokens(log, roles.base, roles.pools, ids),
-        screening=chosen.screening,
+        **vars(found), asked=asked, named=named, state=states(log, roles.base, ids),
+        finalizers=finalizer_tokens(log, roles.base, roles.pools, ids), screening=chosen.screening,
     )  # fmt: skip
-    return replace(study, recommendation=_recommendation(study), cases=tuple(_cases(log, study)))
-
-
-def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
-    """Examples that each action fixes and flips, the primary one first, where its gate fires or does not.
-
-    Without a gate the action is taken everywhere.
-    """
-    base, ids = study.roles.base, study.result.examples["example_id"].to_list()
-    for action in study.roles.primary_first:
-        for always in study.served([study.named.always[action]]):
-            gate = next(iter(study.served([study.named.selective.get(action, "")])), always)
-            acted, taken = study.values(gate)["intervened"] > 0, study.values(always)
-            pool = study.roles.pools[action, base]
-            yield from repair_examples(log, base, action, pool, ids, taken["fix"], taken["flip"], acted)
+    return replace(study, recommendation=_recommendation(study), cases=tuple(repair_cases(log, study)))
 
 
 def _recommendation(study: DatasetStudy) -> Recommendation:

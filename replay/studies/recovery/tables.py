@@ -9,22 +9,11 @@ from functools import partial
 from replay.analyses.rivals import EXPECTED_ACTION
 from replay.gatefit.gate_set import TREES
 from replay.gatefit.rules import FEATURE_RULES, RULES
-from replay.studies.kit import columns, gates
+from replay.studies.kit import columns, gates, screening
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
-from replay.studies.kit.sheet import Column, Row, Sheet, beside, listed, numbers, words
-from replay.studies.recovery import published
-from replay.studies.recovery.published import published_comparison
-from replay.studies.recovery.rows import (
-    ALWAYS,
-    BASE,
-    SELECTIVE,
-    StudyPolicy,
-    comparisons,
-    headline,
-    headline_rows,
-    limit,
-)
+from replay.studies.kit.sheet import Column, Row, Sheet, beside, numbers, words
+from replay.studies.recovery import published, rows
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import Number, TableColumn
 
@@ -40,7 +29,7 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
         ACCURACY, ACTS_ON, columns.CALLS, ACTION_TOKENS, TOTAL, columns.FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
-    partial(headline_rows, find=published.published_policy),
+    partial(rows.headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
      "accuracy(policy) − accuracy(base) = fixes − flips.",),
     DATASET,
@@ -58,8 +47,7 @@ def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    lambda study: (one.row(study, published_comparison(study.dataset, one.name)) for one in comparisons(study)),
-    _told_paired, DATASET,
+    rows.comparison_rows, _told_paired, DATASET,
 )  # fmt: skip
 GATES = gates.GATES.beside(
     partial(gates.gate_rows, find=published.published_gate),
@@ -71,8 +59,8 @@ GATES = gates.GATES.beside(
 
 
 def _subgroups(study: DatasetStudy) -> Iterator[Row]:
-    parts = (BASE, ALWAYS, SELECTIVE)
-    shown = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
+    parts = (rows.BASE, rows.ALWAYS, rows.SELECTIVE)
+    shown = sorted((one for one in rows.headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
         other = published.published_state(study.dataset, state)
         for one in shown:
@@ -92,7 +80,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
     named, action = study.named, study.roles.action
     trees = [one.policy for one in study.roles.rivals if one.action == action and one.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
-    every = [named.always.get(action, ""), named.primary, *trees, *named.rules, *named.matched, *named.oracles]
+    every = [named.always.get(action, ""), named.primary, *trees, *named.rules, *study.matched, *named.oracles]
     paper = _paper_rules(study)
     for policy in study.served(every):
         compared = named.primary in study.policies and policy != named.primary
@@ -100,7 +88,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, paper.get(policy, ""))
         theirs = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
-        yield Row((policy,), StudyPolicy(study, policy), values, theirs)
+        yield Row((policy,), rows.StudyPolicy(study, policy), values, theirs)
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
@@ -111,7 +99,7 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
     told = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
     told |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
     found = {policy: told.get(of, "") for policy, of in named.oracles.items()}
-    found |= dict.fromkeys(named.matched[:1], "oracle at matched rate")
+    found |= dict.fromkeys(study.matched[:1], "oracle at matched rate")
     found |= {policy: rule for policy, rule in named.rules.items() if rule in FEATURE_RULES}
     return found | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
 
@@ -135,42 +123,22 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _screening(study: DatasetStudy) -> Iterator[Row]:
-    screening = study.screening.with_columns(screened_on="dataset")
-    for row in listed(screening.iter_rows(named=True), ("action", "examples")):
-        yield replace(row, published=published.published_action(str(row.values["dataset"]), row.heads[0]))
-
-
-def _screened_on(studies: Sequence[DatasetStudy]) -> list[Column]:
-    """Whose examples the actions were screened on, where these are others than the row's data set."""
-    others = any(set(study.screening["dataset"]) != {study.dataset} for study in studies)
-    return [words("screened on", "screened_on", drop=1)] if others else []
-
-
-SCREENING = Sheet[DatasetStudy](
-    "screening", "Screening of the actions", ("action", EXAMPLES),
-    lambda studies: (
-        *_screened_on(studies),
-        beside(replace(PLAIN_ACCURACY, form=Number(2, 100)), "final_accuracy_pct", "published %",
-               "published_accuracy_pct"),
-        beside(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
-        beside(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
-        numbers("finalizer %", "finalizer_rate", shown=100, drop=2),
-        numbers("truncated %", "truncation_rate", shown=100, drop=2),
-        beside(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
-    ),
-    _screening,
-    ("On the examples that gates are fitted on. Finalizer and truncated: of the action's own calls. The oracle sees "
-     "gold: a diagnostic.",),
-    DATASET,
-)  # fmt: skip
+SCREENING = screening.SCREENING.beside(
+    partial(screening.screening_rows, find=published.published_action),
+    {
+        "accuracy": ("final_accuracy_pct", "published %", "published_accuracy_pct", 2),
+        "fix_rate": ("fix_pct", "published fixes %", "published_fix_pct", 2),
+        "flip_rate": ("flip_pct", "published flips %", "published_flip_pct", 2),
+        "action_tokens": ("action_tokens", "published tokens", "published_tokens", 0),
+    },
+)
 
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
     pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
     for policy in study.served(pools):
-        other = published.published_budget(study.dataset, limit(study, pools[policy]))
-        yield Row((policy,), StudyPolicy(study, policy), published=other)
+        other = published.published_budget(study.dataset, rows.limit(study, pools[policy]))
+        yield Row((policy,), rows.StudyPolicy(study, policy), published=other)
 
 
 BUDGETS = Sheet[DatasetStudy](
