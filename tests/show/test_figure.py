@@ -117,6 +117,21 @@ def test_a_far_diagnostic_does_not_squeeze_the_policies() -> None:
     assert "oracle 99.0 ↑" in texts(figure)
 
 
+def test_on_a_narrow_page_every_policy_of_a_study_has_its_letter() -> None:
+    """The points of a study, many of them between two of the front: none is left to the table."""
+    front = [(77.5, 0.509), (81.1, 0.659), (81.4, 0.667), (113.4, 0.6675), (1302.6, 0.795)]
+    others = [(222.6, 0.6085), (146.3, 0.6505), (159.0, 0.6675), (111.8, 0.6665), (220.4, 0.5595), (150.3, 0.661),
+              (162.5, 0.667)]  # fmt: skip
+    oracles = [(127.7, 0.873), (128.3, 0.8075), (78.8, 0.979), (81.1, 0.7434)]
+    points = [FrontierPoint(f"policy on the front {n}", *at, on_front=True) for n, at in enumerate(front)]
+    points += [FrontierPoint(f"another policy {n}", *at) for n, at in enumerate(others)]
+    points += [FrontierPoint(f"oracle over actions {n}", *at, diagnostic=True) for n, at in enumerate(oracles)]
+    figure = frontier(points, width=3.3)
+    told = " ".join(texts(figure))
+    assert "without room" not in told
+    assert sorted(text.get_text()[0] for text in figure.axes[0].texts) == list("abcdefghijklmnop")
+
+
 @pytest.mark.parametrize("n", [5, 40, 120])
 def test_labels_never_overlap(n: int) -> None:
     figure = frontier(crowd(n))

@@ -104,7 +104,8 @@ def frontier(
             placed = place_labels(figure, axes, first, scene, most)
         if (placed.letters or any(not label.modest for label in placed.omitted)) and width < ROOMY:
             placed.remove()
-            placed = place_labels(figure, axes, _labels(points, seen, arrows, width, letters=True), scene, most)
+            lettered = _labels(points, seen, arrows, width, letters=True)
+            placed = place_labels(figure, axes, lettered, scene, max(most, len(ascii_lowercase)))  # letters need little
         without = {label.name for label in placed.omitted}
         for p in points:
             if p.name in arrows and p.name not in without:
@@ -341,7 +342,7 @@ def _labels(
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
                 urgency=(-gains.get(p.name, 0), not p.baseline, p.name not in first, -p.accuracy, p.cost, p.name),
                 reach=DISTANCES[-1] if needed and (width >= ROOMY or letters or not p.on_front) else NEAR,
-                modest=not needed,
+                modest=not needed and not letters,
                 loose=bool(far),  # its number stands beside the arrow
                 key=p.name if needed or letters else "",
                 value=value,
