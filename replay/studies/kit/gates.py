@@ -55,6 +55,7 @@ class GatedRun(RunOutcomes):
     """
 
     dataset: str
+    asked: InterventionSetting
     roles: InterventionRoles
     curve: pl.DataFrame | None
     band: pl.DataFrame | None
@@ -103,7 +104,7 @@ def gated_run(
             beside, result = again, replayed(again)
     there = {policy.name for policy in result.policies}
     return GatedRun(
-        result, dataset, roles,
+        result, dataset, asked, roles,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={

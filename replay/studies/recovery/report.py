@@ -15,13 +15,13 @@ from replay.studies.kit.around import run_surroundings
 from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.gates import GATE_CALIBRATION
+from replay.studies.kit.intervention_record import record, replayed
 from replay.studies.kit.interventions import InterventionSetting
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
 from replay.studies.kit.verdicts import said_of_verdicts, told_verdict
 from replay.studies.recovery.costs import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES, missing_figures
-from replay.studies.recovery.record import record, replayed
 from replay.studies.recovery.study import DatasetStudy, study_log
 from replay.studies.recovery.tables import POLICY_SHEETS
 from toolkit.arguments import checks_arguments
@@ -109,7 +109,7 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
         tables=tables(studies),
         draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
-        record=record_of("recovery", studies, record),
+        record=record_of("recovery", studies, lambda one: record(one, "recovery", one.recommendation.verdict)),
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})

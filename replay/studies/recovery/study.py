@@ -33,7 +33,6 @@ UNWEIGHED = Recommendation("", (), (), None, ())
 class DatasetStudy(GatedRun):
     """Everything that the tables and figures of one data set show."""
 
-    asked: InterventionSetting
     named: PolicyNames
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
@@ -69,7 +68,7 @@ def study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, dat
     found = gated_run(log, dataset, PolicyFile(policies, prices=asked.prices), roles, asked)
     ids = found.result.examples["example_id"]
     study = DatasetStudy(
-        **vars(found), asked=asked, named=named, state=states(log, roles.base, ids),
+        **vars(found), named=named, state=states(log, roles.base, ids),
         finalizers=finalizer_tokens(log, roles.base, roles.pools, ids), screening=chosen.screening,
     )  # fmt: skip
     return replace(study, recommendation=_recommendation(study), cases=tuple(repair_cases(log, study)))
