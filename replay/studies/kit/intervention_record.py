@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.studies.kit.gates import GatedRun
+from replay.studies.kit.gated_run import GatedRun
 from replay.studies.kit.interventions import how_chosen
 from toolkit.errors import listed
 

@@ -17,7 +17,7 @@ from replay.gatefit.gate_set import datasets_of
 from replay.policies.toml import PolicyFile
 from replay.studies.kit.cells import notes_beyond
 from replay.studies.kit.gaps import told_among
-from replay.studies.kit.gates import GatedRun, gated_run, repair_cases
+from replay.studies.kit.gated_run import GatedRun, gated_run, repair_cases
 from replay.studies.kit.interventions import ChosenRoles, InterventionSetting, caveats, choose_all, with_equal_votes
 from replay.studies.recovery.policies import PolicyNames, build_policies
 from toolkit.log import Log
