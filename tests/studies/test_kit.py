@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.studies.kit.figures import StudyFigure, drawable, undrawn
 from replay.studies.kit.gaps import Gap, said_of
 from replay.studies.kit.layout import Surroundings, laid_out, tables_of
 from replay.studies.kit.published import PublishedDataset, PublishedWork
@@ -159,3 +160,25 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
 
     assert by_dataset([Part("a b")], draw) == {"front": "a b"}  # type: ignore[arg-type]
     assert by_dataset([Part("a b"), Part("c")], draw) == {"front-a-b": "a b", "front-c": "c"}  # type: ignore[arg-type]
+
+
+def test_a_sheet_of_any_study_takes_a_works_rows_and_numbers() -> None:
+    """Beside the columns that are named by their keys, after all others; a study without a work has none."""
+    general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
+    assert [one.name for one in laid_out(general, [Part("MATH500")], Surroundings()).columns] == ["Policy", "Accuracy"]
+    theirs = {"accuracy": ("accuracy_pct", "published %", "published_accuracy_pct", 2)}
+    table = laid_out(general.beside(rows_of, theirs), [Part("MATH500")], Surroundings())
+    assert [one.name for one in table.columns] == ["Policy", "Accuracy", "published %"]
+    assert [row[-1] for row in table.rows] == [59.0, None]
+
+
+def test_figures_that_are_not_drawn_say_why() -> None:
+    figures = {
+        "drawn": StudyFigure("Drawn", lambda part: [1], lambda shown, **keys: None, "never said"),
+        "plain": StudyFigure("Plain", lambda part: [], lambda shown, **keys: None, "nothing was fitted"),
+        "told": StudyFigure("Told", lambda part: [], lambda shown, **keys: None, lambda part: ", ".join(part.lost)),
+    }
+    part = Part("a", ("no scores", "no tokens"))
+    assert list(undrawn(figures, part, drawable(figures, part))) == [
+        "a: no figure `plain`: nothing was fitted", "a: no figure `told`: no scores, no tokens"
+    ]  # fmt: skip
