@@ -15,9 +15,7 @@ import thinkback as tb
 from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
-from replay.studies.factcheck.published import published
-from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import _of_dataset
+from replay.studies.factcheck.published import FactcheckSetting, published
 from replay.studies.factcheck.tables import quality
 from replay.studies.kit.choices import label_spaces, own_pools
 from replay.studies.kit.published import PublishedDataset
@@ -196,10 +194,10 @@ def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
 
 
 def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
-    def part(*labels: str, letters: tuple[str, ...] = ()) -> SimpleNamespace:
-        return SimpleNamespace(labels=labels, letters=dict(zip("TFC", letters, strict=False)))
+    def part(*labels: str) -> SimpleNamespace:
+        return SimpleNamespace(labels=labels)
 
-    thesis = part("true", "false", "conflicting", letters=("true", "false", "conflicting"))
+    thesis = part("true", "false", "conflicting")
     columns = quality([thesis, thesis])  # type: ignore[list-item]
     assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
     columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
@@ -212,7 +210,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     both = [published("quantemp"), published("claimdecomp")]
 
     def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:
-        found = _of_dataset(None, setting, dataset, every, known).published  # type: ignore[arg-type]
+        found = setting.of_dataset(None, dataset, every, known).published  # type: ignore[arg-type]
         return None if found is None else found.dataset
 
     assert of("claimdecomp", ("claimdecomp", "quantemp"), both) == "ClaimDecomp"
@@ -220,7 +218,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     assert of("other", ("other", "quantemp"), both) is None
     assert of("other", ("other",), both[:1]) == "QuanTemp"  # of another data set, which a note says
     assert of("other", ("other",), both) is None
-    assert _of_dataset(None, setting, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
+    assert setting.of_dataset(None, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
 
 
 def test_what_the_function_refuses(parts: list[Path]) -> None:

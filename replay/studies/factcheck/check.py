@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from replay.analyses.pool_depth import gold_within
-from replay.studies.factcheck import runs
-from replay.studies.factcheck.published import WORK, published
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TOP, VERIFYING, VOTE, Methods, bucket_keys
+from replay.studies.factcheck.published import WORK, FactcheckSetting, bucket_keys, published
 from replay.studies.kit.fidelity import Known, Line, bounded, sampling_error, share_error
+from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, TOP, VERIFYING, VOTE, Methods, replay_methods
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
@@ -50,17 +49,17 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     Raises ThinkbackError where the pool is smaller than that.
     """
     numbers, factor = published(name), RELAXED.get(name, 1.0)
-    setting = runs.FactcheckSetting(
+    setting = FactcheckSetting(
         pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": RESAMPLES}
     )
-    main = runs.replay_methods(log, setting)
+    main = replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
     lines = [*_main(main, numbers), *_gold(log, name, setting, main.n)]
     if name == "quantemp":
-        lines += _other(runs.replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+        lines += _other(replay_methods(log, replace(setting, verifier="deepseek")), numbers)
     return [bounded(line, factor, KNOWN.get((name, line.table, line.method, line.what))) for line in lines]
 
 
@@ -74,7 +73,7 @@ def _main(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     yield from _shares(main, numbers)
 
 
-def _gold(log: Log, name: str, setting: runs.FactcheckSetting, claims: int) -> Iterator[Line]:
+def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     wanted = WORK.stated(GOLD[name])
     error = share_error(wanted / 100, claims)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -11,13 +10,19 @@ import polars as pl
 from replay.analyses.budgets import ORDERS, budgets
 from replay.analyses.surrogate_keys import gaps
 from replay.data.conditions import TEST
-from replay.studies.factcheck import runs
 from replay.studies.factcheck.check import CAP, RESAMPLES
-from replay.studies.factcheck.fixed_budgets import BUDGETS
-from replay.studies.factcheck.published import WORK, published
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, bucket_keys
+from replay.studies.factcheck.published import (
+    BUDGETS,
+    WORK,
+    FactcheckSetting,
+    PublishedPool,
+    bucket_keys,
+    published,
+    published_pools,
+)
 from replay.studies.kit.cells import cell
 from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, held_out_line, over_seeds
+from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, replay_methods
 from replay.studies.kit.published import PublishedDataset
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
@@ -26,26 +31,8 @@ TRACES = {"quantemp": 40, "claimdecomp": 50}
 """Traces per claim that these tables take."""
 
 
-@dataclass(frozen=True)
-class PublishedPool:
-    """A pool of table B.4 that a simulated log has; `own`: its name there, where it is not that of the test claims."""
-
-    name: str
-    size: int
-    split: str = "test"
-    own: str | None = None
-
-    @property
-    def told(self) -> str:
-        """What numbers of it begin with, where they are not of the test claims."""
-        return "" if self.split == "test" else f"{self.split}, "
-
-
-POOLS = {
-    "quantemp": (PublishedPool("QuanTemp test", 15), PublishedPool("QuanTemp validation", 50, "validation", "n50")),
-    "claimdecomp": (PublishedPool("ClaimDecomp test", 50),),
-}
-"""Of each data set."""
+POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
+"""Of each data set, those of table B.4."""
 ORDERS_DRAWN = 30
 """Random orders that tell how much one of them varies."""
 ONE_ORDER = (
@@ -70,8 +57,8 @@ def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
 
 def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
     numbers, asked = published(name), {"where": TEST, "resamples": resamples}
-    setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked=asked)
-    for bucket in runs.replay_methods(log, setting).buckets():
+    setting = FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked=asked)
+    for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
@@ -85,10 +72,10 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
         yield from _signs(log, published_pool, setting)
 
 
-def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
+def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
     for cap in (20, 30, 40):
-        made = runs.replay_methods(
-            log, runs.FactcheckSetting(setting.pool, setting.verifier, setting.features, cap, asked=setting.asked),
+        made = replay_methods(
+            log, FactcheckSetting(setting.pool, setting.verifier, setting.features, cap, asked=setting.asked),
             (BEST, ADAPTIVE),
         )  # fmt: skip
         for method in (BEST, ADAPTIVE):
@@ -103,26 +90,27 @@ def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDat
 
 def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
     """The differences of table B.4 alone, of one log."""
-    setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": 1})
+    setting = FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": 1})
     return [one for published_pool in POOLS[name] for one in _signs(log, published_pool, setting)]
 
 
-def _signs(log: Log, of: PublishedPool, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
+def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
     rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
     columns = {"generation": "generation_order_macro_f1_pct", "random, expected": "random_macro_f1_pct"}
     asked: dict[str, Any] = {
-        "verifier": setting.verifier, "max_traces": of.size, "pool": of.own or setting.pool,
+        "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
         "features": setting.features, "budget": BUDGETS[of.size],
         **setting.asked, "where": f"split = '{of.split}'",
     }  # fmt: skip
     made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
+    told = "" if of.split == "test" else f"{of.split}, "
     tells_errors = asked["resamples"] > 1
     luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
     for order, column in columns.items():
         found = gaps(made, "surrogate", order)
         for k in BUDGETS[of.size]:
             wanted = round(rows[k]["surrogate_macro_f1_pct"] - rows[k][column], 2)
-            less, what = found[k].points if k in found else None, f"{of.told}k = {k}: less {order}, points"
+            less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
             yield from held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
 
 

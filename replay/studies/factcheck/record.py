@@ -40,8 +40,8 @@ def replayed(study: Study) -> Iterator[str]:
     yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
     caps = ", ".join(str(cap) for cap in study.caps)
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
-    if (fixed := study.validation.fixed) is not None:
-        n, pool = fixed.made.result.statistics.n, study.validation.pool
+    if (fixed := study.budgets.validation.fixed) is not None:
+        n, pool = fixed.made.result.statistics.n, study.budgets.validation.pool
         yield f"for fixed budgets alone: {n:,} claims of the split `{fixed.split}`, pool `{pool}`"
     others = "none" if setting.other_verifier is None else f"`{setting.other_verifier}`"
     if setting.published is not None:

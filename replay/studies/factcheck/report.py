@@ -7,15 +7,13 @@ from dataclasses import replace
 
 from replay.data.conditions import matching
 from replay.data.contents import opened
-from replay.studies.factcheck.appendix import APPENDIX, COSTS, SETTINGS
+from replay.studies.factcheck.appendix import APPENDIX, COSTS, MEANS
 from replay.studies.factcheck.around import surroundings
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.further import BEYOND, PAIRED
+from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
-from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import Study, study_log
-from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KEYS
 from replay.studies.factcheck.tables import MAIN_TABLES
 from replay.studies.kit.budget_tables import FOUND, ORDERS
 from replay.studies.kit.calibration import CALIBRATION
@@ -23,7 +21,10 @@ from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
 from replay.studies.kit.choices import choose, own_pools, pools_of, refuse_none_left, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
+from replay.studies.kit.method_tables import PAIRED, PREDICTION_SETS, VARIANTS
 from replay.studies.kit.report import StudyReport, record_of
+from replay.studies.kit.sensitivity import SETTINGS, SETTINGS_OF_KEYS
+from replay.studies.kit.surrogate_tables import FIXED_KEYS
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
@@ -31,19 +32,9 @@ from toolkit.log import TAKES, AnyLog
 from toolkit.show import WIDTH, inches
 
 SHEETS = (
-    *MAIN_TABLES,
-    *APPENDIX,
-    FIXED,
-    FIXED_KEYS,
-    *ORDERS,
-    *FOUND,
-    COSTS,
-    PAIRED,
-    SETTINGS,
-    LAZY_KEYS,
-    *BEYOND,
-    *CALIBRATION,
-)
+    *MAIN_TABLES, *APPENDIX, FIXED_KEYS, *ORDERS, *FOUND, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS,
+    PREDICTION_SETS, *CALIBRATION,
+)  # fmt: skip
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""

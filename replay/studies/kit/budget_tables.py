@@ -4,55 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
-from replay.analyses.budgets import Budgets
 from replay.analyses.pool_depth import Depth
-from replay.studies.kit.gaps import Named
+from replay.runs.coverage_notes import WARN_EXCLUDED
 from replay.studies.kit.sheet import Row, Sheet, intervals, listed, numbers
+from replay.studies.kit.verifying_study import VerifyingStudy
+from toolkit.notes import warning
 from toolkit.show import Number, TableColumn
 
 K = TableColumn("k", Number(0))
 
 
-class OfPool(Protocol):
-    """Every budget of a pool, which has a name."""
-
-    @property
-    def name(self) -> str:
-        """What tables call the pool."""
-        ...
-
-    @property
-    def made(self) -> Budgets:
-        """Its budgets."""
-        ...
-
-
-class Budgeted(Named, Protocol):
-    """What was found on a data set, budgets of its pools and how deep they are among it."""
-
-    depth: Depth
-    gold: pl.DataFrame
-    unresolved: pl.DataFrame
-    verifier: str
-    random_seed: int
-
-    @property
-    def fixed_budgets(self) -> Sequence[OfPool]:
-        """Of every pool."""
-        ...
-
-
 def of_budgets(
     name: str, heads: Sequence[str], interval: str = "", key: str = ""
-) -> Callable[[Budgeted], Iterator[Row]]:
+) -> Callable[[VerifyingStudy], Iterator[Row]]:
     """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
 
-    def found(study: Budgeted) -> Iterator[Mapping[str, Any]]:
-        for fixed in study.fixed_budgets:
+    def found(study: VerifyingStudy) -> Iterator[Mapping[str, Any]]:
+        for fixed in study.budgets.pools:
             frame: pl.DataFrame = getattr(fixed.made, name)
             for row in frame.iter_rows(named=True):
                 yield {"pool": fixed.name, **row}
@@ -60,22 +32,22 @@ def of_budgets(
     return lambda study: listed(found(study), ("pool", *heads), interval, key)
 
 
-def smallest(study: Budgeted) -> Iterator[Row]:
+def smallest(study: VerifyingStudy) -> Iterator[Row]:
     """The smallest budget at which each order is within half a point of best-of-N."""
     for row in of_budgets("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
 
-def unresolved(study: Budgeted) -> Iterator[Row]:
+def unresolved(study: VerifyingStudy) -> Iterator[Row]:
     """Claims whose margin rule has not held after k traces, with no cap but the pool."""
-    found = study.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
+    found = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
     return listed(found.iter_rows(named=True), ("k",), "share")
 
 
-def unserved(study: Budgeted) -> list[str]:
+def unserved(study: VerifyingStudy) -> list[str]:
     """Which claims are left out of a table of budgets."""
-    return [study.depth.note]
+    return [study.budgets.depth.note]
 
 
 def _too_few(shares: pl.DataFrame) -> str:
@@ -84,22 +56,28 @@ def _too_few(shares: pl.DataFrame) -> str:
     return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
 
 
-def _gold_notes(study: Budgeted) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.gold):
-        yield f"{missing:,} claims are left out: no gold label{_too_few(study.gold)}"
+def _gold_notes(study: VerifyingStudy) -> Iterator[str]:
+    yield study.budgets.depth.note
+    if missing := lacking(study.budgets.depth, study.budgets.gold):
+        yield f"{missing:,} claims are left out: no gold label{_too_few(study.budgets.gold)}"
 
 
-def _unresolved_notes(study: Budgeted) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.unresolved):
-        why = f"{missing:,} claims are left out: `{study.verifier}` did not score every valid trace"
-        yield f"{why}{_too_few(study.unresolved)}"
+def _unresolved_notes(study: VerifyingStudy) -> Iterator[str]:
+    yield study.budgets.depth.note
+    if missing := lacking(study.budgets.depth, study.budgets.unresolved):
+        why = f"{missing:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
+        yield f"{why}{_too_few(study.budgets.unresolved)}"
 
 
-def seed(study: Budgeted) -> list[str]:
+def many_left_out(depth: Depth, shares: pl.DataFrame) -> Iterator[str]:
+    """A warning, where many claims are left out of a table of shares."""
+    if (missing := lacking(depth, shares)) > WARN_EXCLUDED * depth.claims:
+        yield str(warning("many_left_out", f"{missing:,} of {depth.claims:,} claims are left out"))
+
+
+def seed(study: VerifyingStudy) -> list[str]:
     """What the random order was drawn from."""
-    return [f"random: seed {study.random_seed}"]
+    return [f"random: seed {study.setting.random_seed}"]
 
 
 def lacking(depth: Depth, shares: pl.DataFrame) -> int:
@@ -131,7 +109,7 @@ FOUND: tuple[Sheet[Any], ...] = (
     Sheet(
         "gold_within", "Gold label among the first k traces", (K,),
         (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
-        lambda study: listed(study.gold.iter_rows(named=True), ("k",), "share"),
+        lambda study: listed(study.budgets.gold.iter_rows(named=True), ("k",), "share"),
         ("sees gold: a diagnostic", _gold_notes),
     ),
     Sheet(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from replay.analyses.verifier_calibration import VerifierCalibration
 from replay.studies.kit.cells import shown
 from replay.studies.kit.gaps import Named
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
-from toolkit.show import ReliabilityPanel
+from toolkit.show import ReliabilityPanel, reliability_figure
 from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Calibrated(Named, Protocol):
@@ -74,6 +77,20 @@ def reliability_panels(studies: Sequence[Calibrated]) -> list[ReliabilityPanel]:
             told = f"ECE {one.found.ece.estimate:.3f}"
             panels.append(ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, told))
     return panels
+
+
+def calibration_figure(studies: Sequence[Any], panels: Sequence[ReliabilityPanel], width: float) -> Figure:
+    """These panels, with what they leave out."""
+    return reliability_figure(
+        panels,
+        title="Calibration of the verifiers",
+        x="mean score",
+        y="right traces",
+        note=LEFT_OUT,
+        level=studies[0].setting.settings.level,
+        simulated=studies[0].simulated,
+        width=width,
+    )
 
 
 LEFT_OUT = f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims"

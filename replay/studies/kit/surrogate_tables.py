@@ -1,17 +1,16 @@
-"""Table B.4 of the thesis, and what its finding on the surrogate and the surrogate itself owe to their settings."""
+"""The surrogate at chosen budgets of verification: beside the other orders, and by its own keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 from replay.analyses.surrogate_keys import UNSEEN, gaps, signs
-from replay.studies.factcheck.fixed_budgets import shown_budgets
-from replay.studies.factcheck.sensitivity import KEYS
-from replay.studies.factcheck.study import Study
-from replay.studies.kit.budget_tables import K
-from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
+from replay.studies.kit.budget_tables import K, seed
+from replay.studies.kit.fixed_budgets import FixedBudgets
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, words
+from replay.studies.kit.verifying_study import VerifyingStudy
 from toolkit.show import ShownInterval
 
 SHOWN = {
@@ -31,29 +30,30 @@ SIGNS = (
     "in brackets where the interval holds 0"
 )
 RANDOM = "surrogate − random: against the exact expectation over all orders"
+TheirsAt = Callable[[Any, FixedBudgets, int], Mapping[str, Any]]
+"""What a row has of the published one, from its study, pool and budget: its keys `published` and `unlike`."""
 
 
-def every_budget(study: Study) -> Iterator[Row]:
-    """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them (B.4)."""
-    for fixed in study.fixed_budgets:
+def orders_at_budgets(study: VerifyingStudy, theirs: TheirsAt) -> Iterator[Row]:
+    """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
+    for fixed in study.budgets.pools:
         size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
         cells = {
             (order, k): ShownInterval.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
         less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
-        for k in shown_budgets(size):
+        for k in study.setting.shown_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
             for order, (_, key) in LESS.items():
                 values[key] = less[order][k].points if k in less[order] else None
                 values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
-            theirs = study.published("B.4", [study.main], pool=fixed.published(study.setting.published), k=k)
-            yield Row((fixed.name, k), values=values, **theirs)
+            yield Row((fixed.name, k), values=values, **theirs(study, fixed, k))
 
 
-def fixed_by_keys(study: Study) -> Iterator[Row]:
-    """The surrogate at the budgets of table B.4 for each `unseen` and `label_score`, against the same two orders."""
-    for fixed in study.fixed_budgets:
+def fixed_by_keys(study: VerifyingStudy) -> Iterator[Row]:
+    """The surrogate at the shown budgets for each `unseen` and `label_score`, against the same two orders."""
+    for fixed in study.budgets.pools:
         for at in fixed.keys:
             values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
             for order, (_, key) in LESS.items():
@@ -62,28 +62,21 @@ def fixed_by_keys(study: Study) -> Iterator[Row]:
             yield Row((fixed.name, at.k, at.label_score, f"{at.unseen:g}"), values=values)
 
 
-def lazy_by_keys(study: Study) -> Iterator[Row]:
-    """Macro-F1 and operations of surrogate-guided verification for every combination of the surrogate's own keys."""
-    made = study.surrogate_keys.table
-    f1, spent = (made.filter(metric=metric) for metric in ("macro_f1", "operations"))
-    found = f1.with_columns(operations=spent["estimate"])
-    for row in listed(found.iter_rows(named=True), tuple(KEYS), "estimate", "macro_f1_pct"):
-        yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
-
-
-FIXED = Sheet(
-    "table_B_4", "Macro-F1 under fixed verifier budgets", ("Candidate pool", K), (
+def order_sheet(name: str, title: str, theirs: TheirsAt, **keys: Any) -> Sheet[Any]:
+    """The table of the orders at chosen budgets; `keys` are further ones of the sheet."""
+    columns = (
         *(intervals(head, key) for head, key in SHOWN.values()),
         *chain.from_iterable(
             (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
         ),
-    ), every_budget, (
-        lambda one: [f"random: seed {one.setting.random_seed}; all orders: the exact expectation"],
-        "score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS,
-    ), "Setting", "B.4",
-)  # fmt: skip
-FIXED_KEYS = Sheet(
+    )
+    notes = ("score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS)
+    told = (lambda one: [f"{line}; all orders: the exact expectation" for line in seed(one)], *notes)
+    return Sheet(name, title, ("Candidate pool", K), columns, lambda one: orders_at_budgets(one, theirs), told, **keys)
+
+
+FIXED_KEYS: Sheet[Any] = Sheet(
     "budget_keys", "Fixed verifier budgets by the surrogate's unseen and label score",
     ("Candidate pool", K, "Label score", "Unseen"), (
         intervals("Surrogate-guided", "surrogate_macro_f1_pct"),
@@ -93,10 +86,4 @@ FIXED_KEYS = Sheet(
     ), fixed_by_keys,
     ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
     printed=False,
-)  # fmt: skip
-LAZY_KEYS = Sheet(
-    "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
-    tuple(key.replace("_", " ").capitalize() for key in KEYS),
-    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), lazy_by_keys,
-    group="keys", printed=False,
 )  # fmt: skip

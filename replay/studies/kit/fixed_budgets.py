@@ -1,42 +1,27 @@
-"""Fixed budgets of the claims reported and of a data set's validation split, as figure 5.2 and table B.4 show them.
+"""Fixed verifier budgets of the examples reported and of a data set's validation split, and what is behind them.
 
-The thesis takes 500 validation claims with a larger pool of traces than the test claims have.
+Works choose settings on validation examples, which may have a larger pool of traces than those reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from replay.analyses.budgets import BEST, Budgets, budgets
-from replay.analyses.pool_depth import pool_depth
+from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.surrogate_keys import AtUnseen, fixed_by_keys
 from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
-from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.kit.choices import pools_of
-from replay.studies.kit.published import PublishedDataset
+from replay.studies.kit.verifying import VerifyingSetting
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
 
 VALIDATION = "validation"
-"""The split of the claims that published works choose settings on."""
-PUBLISHED_POOLS = {
-    ("QuanTemp", "", 15): "QuanTemp test",
-    ("QuanTemp", VALIDATION, 50): "QuanTemp validation",
-    ("ClaimDecomp", "", 50): "ClaimDecomp test",
-}
-"""Pools of table B.4 by data set, split (none: the claims reported) and size."""
-BUDGETS = {15: (3, 5, 7, 10, 13), 50: (5, 10, 15, 20, 25, 30, 40, 45)}
-USUAL = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45)
-"""Budgets of table B.4: the thesis's for its sizes of pool, and those below any other."""
-
-
-def shown_budgets(size: int) -> tuple[int, ...]:
-    """The budgets of a pool of so many traces that table B.4 shows."""
-    return BUDGETS.get(size) or (*(k for k in USUAL if k < size), size)
+"""The split of the examples that works choose settings on."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +40,7 @@ class BudgetGap:
 
 @dataclass(frozen=True)
 class FixedBudgets:
-    """Every budget of a pool, and the surrogate there by its own keys; `split`: of claims that are not reported."""
+    """Every budget of a pool, and the surrogate there by its own keys; `split`: of examples that are not reported."""
 
     made: Budgets
     keys: tuple[AtUnseen, ...]
@@ -66,16 +51,12 @@ class FixedBudgets:
         """What tables call the pool."""
         return f"{f'{self.split}, ' if self.split else ''}{self.made.max_traces} traces"
 
-    def published(self, numbers: PublishedDataset | None) -> str | None:
-        """What the published table calls it."""
-        return None if numbers is None else PUBLISHED_POOLS.get((numbers.dataset, self.split, self.made.max_traces))
-
 
 @dataclass(frozen=True)
 class Validation:
-    """Every budget of the whole pool of the validation claims.
+    """Every budget of the whole pool of the validation examples.
 
-    `missing`: why there are none, or some orders are left out; empty, too, where the log has no validation claims.
+    `missing`: why there are none, or some orders are left out; empty, too, where the log has no validation examples.
     """
 
     fixed: FixedBudgets | None = None
@@ -83,21 +64,65 @@ class Validation:
     pool: str = ""
 
 
-def _budgets(log: Log, setting: FactcheckSetting, traces: int) -> Budgets:
+@dataclass(frozen=True)
+class VerifierBudgets:
+    """Budgets of a data set: of its pool up to the cap, of the whole pool where it is larger, of its validation split.
+
+    `gaps`: why sizes or orders of the pool are left out. `gold` and `unresolved`: how early one of its traces is
+    right, and how long a margin rule has not held.
+    """
+
+    depth: Depth
+    reported: tuple[FixedBudgets, ...]
+    gaps: tuple[BudgetGap, ...]
+    validation: Validation
+    gold: pl.DataFrame
+    unresolved: pl.DataFrame
+
+    @property
+    def pools(self) -> list[FixedBudgets]:
+        """Budgets of the examples reported, and of the validation split."""
+        return [*self.reported, *([] if self.validation.fixed is None else [self.validation.fixed])]
+
+    @property
+    def missing(self) -> list[str]:
+        """Why budgets are left out."""
+        return [*map(str, self.gaps), *self.validation.missing]
+
+    @property
+    def excluded(self) -> Mapping[str, Mapping[str, str]]:
+        """Examples that each pool's budgets leave out, with the reason."""
+        return {f"budgets, {fixed.name}": fixed.made.result.excluded for fixed in self.pools}
+
+
+def verifier_budgets(log: Log, setting: VerifyingSetting, dataset: str, depth: Depth) -> VerifierBudgets:
+    """Every budget that a data set's tables and figures show."""
+    reported, gaps = reported_budgets(log, setting, sorted({setting.cap, depth.size}))
+    pool, where, settings = setting.pool, setting.where, setting.settings
+    return VerifierBudgets(
+        depth, reported, gaps, validation_budgets(log, setting, dataset),
+        gold=gold_within(log, pool, depth.size, where=where, settings=settings),
+        unresolved=unresolved(
+            log, pool, setting.verifier, depth.size, margin=setting.margin, where=where, settings=settings
+        ),
+    )  # fmt: skip
+
+
+def _budgets(log: Log, setting: VerifyingSetting, traces: int) -> Budgets:
     return budgets(
         log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
         random_seed=setting.random_seed, **setting.asked,
     )  # fmt: skip
 
 
-def at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[AtUnseen, ...]:
-    """The surrogate at the budgets that table B.4 shows of a pool of so many traces, by its own keys."""
+def at_keys(log: Log, setting: VerifyingSetting, size: int) -> tuple[AtUnseen, ...]:
+    """The surrogate at the budgets that tables show of a pool of so many traces, by its own keys."""
     asked = {**setting.asked, "features": setting.features}
-    return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, shown_budgets(size), **asked))
+    return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.shown_budgets(size), **asked))
 
 
 def reported_budgets(
-    log: Log, setting: FactcheckSetting, sizes: Sequence[int]
+    log: Log, setting: VerifyingSetting, sizes: Sequence[int]
 ) -> tuple[tuple[FixedBudgets, ...], tuple[BudgetGap, ...]]:
     """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
     found, gaps = [], []
@@ -112,8 +137,8 @@ def reported_budgets(
     return tuple(found), tuple(gaps)
 
 
-def validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> Validation:
-    """The validation claims of a data set, where the log has any and none of them is reported or learnt from."""
+def validation_budgets(log: Log, setting: VerifyingSetting, dataset: str) -> Validation:
+    """The validation examples of a data set, where the log has any and none of them is reported or learnt from."""
     claims = log.scan("examples", ["example_id", "dataset", "split"])
     own = collect(claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log)
     if own.is_empty():

@@ -1,4 +1,4 @@
-"""The rules by which example cases are chosen, as those in appendix C of the thesis are of three kinds."""
+"""Rules by which example cases of verifying methods are chosen: stopped early, went on to the cap, verifier wrong."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, FactcheckSetting, Methods, method_policies
 from replay.studies.kit.cases import Cases, Rule, Told, chosen_cases, scored
+from replay.studies.kit.methods import ADAPTIVE, BEST, Methods, method_policies
+from replay.studies.kit.verifying import VerifyingSetting
 from toolkit.errors import counted
 from toolkit.log import Log
 
 
-def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
+def example_cases(log: Log, setting: VerifyingSetting, main: Methods) -> Cases:
     """A claim on which adaptive stopping ends as soon as it may, one on which it takes all traces, and one on which the
     verifier is wrong: its best-scored trace is, though one that it scored is right.
     """
@@ -23,7 +24,7 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
     return chosen_cases(log, told, _rules(log, setting, main, told))
 
 
-def _rules(log: Log, setting: FactcheckSetting, main: Methods, told: Told) -> Iterator[Rule]:
+def _rules(log: Log, setting: VerifyingSetting, main: Methods, told: Told) -> Iterator[Rule]:
     known = {policy.name for policy in told.result.policies}
     rows = told.result.outcomes.select("policy", "example_id", "traces", "ending", "correct").collect()
     adaptive, best = (rows.filter(policy=name).sort("example_id") for name in (ADAPTIVE, BEST))
