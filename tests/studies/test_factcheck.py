@@ -238,7 +238,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
     frames["verifications"] = pl.concat([frames["verifications"], third])
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    words = "the log has 2 other verifiers (`third`, `weak`): name one with `other_verifier`"
+    words = "the log has 2 other verifiers (`third`, `weak`): name one (`--other-verifier`, in Python `other_verifier`)"
     assert words in (tmp_path / "out" / "table_5_8.md").read_text()
     assert "0 of 40 claims have fewer" in (tmp_path / "out" / "gold_within.md").read_text()
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from replay.studies.factcheck.published import bucket_keys
 from replay.studies.factcheck.study import Study
+from replay.studies.kit.budget_tables import order_sheet
 from replay.studies.kit.cells import cell, compared
 from replay.studies.kit.efficiency import EFFICIENCY, efficiency
 from replay.studies.kit.gaps import reasons
@@ -14,7 +15,6 @@ from replay.studies.kit.method_tables import AGAINST, MEANS_OVER_ORDERS
 from replay.studies.kit.methods import BEST, METHODS, TITLES
 from replay.studies.kit.runtime_table import runtime_sheet
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
-from replay.studies.kit.surrogate_tables import order_sheet
 from toolkit.show import ShownInterval
 
 
@@ -73,7 +73,7 @@ APPENDIX = (
         ), "Dataset", "B.3",
     ),
     order_sheet(
-        "table_B_4", "Macro-F1 under fixed verifier budgets", Study.published_budget, dataset="Setting", number="B.4"
+        "table_B_4", "Macro-F1 under fixed verifier budgets", Study.published_budget, dataset="Dataset", number="B.4"
     ),
 )  # fmt: skip
 """Tables B.1 to B.4."""

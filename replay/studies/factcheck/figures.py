@@ -14,13 +14,15 @@ from replay.studies.kit.budget_figures import (
     budget_differences,
     difference_panels,
     known_orders,
+    served,
+    trade_off,
 )
 from replay.studies.kit.calibration import calibration_figure, reliability_panels
 from replay.studies.kit.gaps import reasons, said_of
-from replay.studies.kit.methods import TITLES, VERIFYING
+from replay.studies.kit.methods import VERIFYING
 from replay.studies.kit.report import by_dataset
 from replay.studies.kit.setting_maps import HEATS, SweptSettings, setting_maps
-from toolkit.show import WIDTH, MethodPoint, trade_offs_figure, warned
+from toolkit.show import WIDTH, warned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,8 +44,8 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
     made: dict[str, Figure] = {}
     main = said_of(studies, lambda study: study.warnings[""])
     fixed = said_of(studies, lambda study: study.warnings["B.4"])
-    if any(_served(study) for study in studies):
-        made["figure_5_1"] = warned(trade_off(studies, width), main)
+    if any(served(study) for study in studies):
+        made["figure_5_1"] = warned(trade_off(studies, _theirs, width), main)
     for name, (title, lines) in BUDGETS.items():
         if any(known_orders(study, lines) for study in studies):
             note = f"{PAIRED}{name}_differences"
@@ -59,8 +61,8 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
     found = []
-    if len(_served(study)) < len(VERIFYING):
-        found.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
+    if len(served(study)) < len(VERIFYING):
+        found.append(_lacks("figure 5.1", bool(served(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
         found.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
     for name, (_, lines) in BUDGETS.items():
@@ -89,7 +91,7 @@ def _unpublished(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
         return []
-    return [name for name in _served(study) if _theirs(study, name) is None]
+    return [name for name in served(study) if _theirs(study, name) is None]
 
 
 def _unseen_pools(study: Study) -> Iterator[str]:
@@ -100,32 +102,6 @@ def _unseen_pools(study: Study) -> Iterator[str]:
         for pool in published_pools(numbers.dataset):
             if pool not in shown:
                 yield f"no panel of {pool.name}, {pool.size} traces: the log has no such pool"
-
-
-def _served(study: Study) -> list[str]:
-    return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
-
-
-def trade_off(studies: Sequence[Study], width: float) -> Figure:
-    """Verifier calls against macro-F1 (figure 5.1), of the methods that the log can serve: a panel a data set."""
-    panels = {}
-    for study in studies:
-        points = {}
-        for name in VERIFYING:
-            calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
-            if calls is not None and quality is not None:
-                points[TITLES[name].removesuffix(" (baseline)")] = MethodPoint(calls, quality, _theirs(study, name))
-        if points:
-            panels[study.dataset] = points
-    return trade_offs_figure(
-        panels,
-        title=f"Verifier calls and Macro-F1 (N = {studies[0].setting.cap})",
-        cost="verifier calls per claim",
-        quality="Macro-F1",
-        level=studies[0].setting.settings.level,
-        simulated=studies[0].simulated,
-        width=width,
-    )
 
 
 def _theirs(study: Study, method: str) -> tuple[float, float] | None:

@@ -21,6 +21,12 @@ TOTALS = frozenset({
 """Columns that grow with the number of claims."""
 BUDGETS = {15: (3, 5, 7, 10, 13), 50: (5, 10, 15, 20, 25, 30, 40, 45)}
 """Budgets of table B.4, by the size of the pool."""
+ORDER_COLUMNS = {
+    "generation": "generation_order_macro_f1_pct",
+    "random": "random_macro_f1_pct",
+    "surrogate": "surrogate_macro_f1_pct",
+}
+"""Published columns of table B.4, by order."""
 ABLATIONS = ("5.8", "5.9", "5.10", "5.11", "5.12", "5.13")
 """Tables of another verifier and of larger caps, which are of QuanTemp alone."""
 WORK = PublishedWork(
@@ -81,3 +87,4 @@ class FactcheckSetting(VerifyingSetting):
     """What the study is run on: tables of fixed budgets show those of table B.4 of its sizes of pool."""
 
     budgets = BUDGETS
+    hours = "hours: summed latency of the calls, as in the thesis"

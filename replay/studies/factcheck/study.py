@@ -14,7 +14,7 @@ from replay.analyses.verifier_calibration import calibrations
 from replay.analyses.wall_clock import wall_clock
 from replay.data.conditions import matching, refuse_overlap
 from replay.data.contents import read_contents
-from replay.studies.factcheck.published import TOTALS, FactcheckSetting, pool_of, published_claims
+from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, FactcheckSetting, pool_of, published_claims
 from replay.studies.kit import methods, sensitivity
 from replay.studies.kit.budget_tables import many_left_out
 from replay.studies.kit.cells import warnings_of
@@ -24,7 +24,7 @@ from replay.studies.kit.gaps import reasons
 from replay.studies.kit.method_cases import example_cases
 from replay.studies.kit.methods import ADAPTIVE, BEST, VERIFYING, Methods
 from replay.studies.kit.published import PublishedDataset
-from replay.studies.kit.run_notes import claims_told, notes_shown
+from replay.studies.kit.runs import claims_told, notes_shown
 from replay.studies.kit.variants import variants
 from replay.studies.kit.verifying import features_note
 from replay.studies.kit.verifying_study import VerifyingStudy
@@ -40,12 +40,6 @@ TAKES = dict.fromkeys(("5.5", "5.7", "B.2", "5.10", "5.13"), SECONDS) | {"5.4": 
 """What tables take that may not be logged."""
 UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
-ORDER_COLUMNS = {
-    "generation": "generation_order_macro_f1_pct",
-    "random": "random_macro_f1_pct",
-    "surrogate": "surrogate_macro_f1_pct",
-}
-"""Published columns of table B.4, by order."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +81,8 @@ class Study(VerifyingStudy):
     def missing(self) -> Mapping[str, Sequence[str]]:
         """Why numbers of a table could not be computed, by the table's number or what it is of."""
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
-        several = (
-            f"the log has {len(self.others)} other verifiers ({listed(self.others)}): name one with `other_verifier`"
-        )
+        named = "name one (`--other-verifier`, in Python `other_verifier`)"
+        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {named}"
         why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
         why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(LARGER, tuple(self._caps_missing()))
         for number, kinds in TAKES.items():
@@ -137,13 +130,15 @@ def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 def study_log(
     log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = (),
-    pools: Mapping[str, str] = MappingProxyType({}),
+    pools: Mapping[str, str] = MappingProxyType({}), without: Collection[str] = (),
 ) -> tuple[Study, ...]:  # fmt: skip
     """Replay everything on each data set of a log, whose claims are never pooled.
 
-    `pools`: of data sets that have another one than the setting's. Of `published` each data set gets the numbers of
-    its own name, and a single one those that are named alone. Raises ThinkbackError where some claims have no class
-    labels, a verifier is listwise, or a main comparison cannot be replayed.
+    `pools`: of data sets that have another one than the setting's; `without`: data sets to leave out. Of `published`
+    each data set gets the numbers of its own name, and a single one those that are named alone.
+
+    Raises ThinkbackError where some claims have no class labels, a verifier is listwise, or a main comparison cannot be
+    replayed.
     """
     if setting.dev is not None:
         learnt = matching(log, setting.dev, "dev")
@@ -152,14 +147,12 @@ def study_log(
     own = {
         dataset: replace(setting.of_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
         for dataset in spaces
+        if dataset not in without
     }
     listwise = {pool: listwise_verifiers(log, pool) for pool in {one.pool for one in own.values()}}
     for pool, names in listwise.items():
         refuse_listwise(names, pool, setting.verifier, setting.other_verifier)
-    return tuple(
-        study_dataset(log, dataset, labels, own[dataset], listwise[own[dataset].pool])
-        for dataset, labels in spaces.items()
-    )
+    return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in own.items())
 
 
 def study_dataset(

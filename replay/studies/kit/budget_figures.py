@@ -1,4 +1,4 @@
-"""Figures of fixed verifier budgets: macro-F1 of every order over the budget, and paired differences of two."""
+"""Figures of verifying methods: macro-F1 against calls, of every order over a fixed budget, and paired differences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from replay.analyses.surrogate_keys import gaps
+from replay.studies.kit.figures import around
 from replay.studies.kit.fixed_budgets import FixedBudgets
+from replay.studies.kit.methods import TITLES, VERIFYING
 from replay.studies.kit.verifying_study import VerifyingStudy
-from toolkit.show import WIDTH, DifferenceCurve, PlottedCurve, curves_figure, differences_figure
+from toolkit.show import (
+    WIDTH,
+    DifferenceCurve,
+    MethodPoint,
+    PlottedCurve,
+    curves_figure,
+    differences_figure,
+    trade_offs_figure,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +34,33 @@ Points = Callable[[Any, FixedBudgets, str, Sequence[int]], Mapping[int, float]]
 def no_points(study: VerifyingStudy, fixed: FixedBudgets, order: str, ks: Sequence[int]) -> Mapping[int, float]:
     """Of orders on which nothing is published."""
     return {}
+
+
+def served(study: VerifyingStudy) -> list[str]:
+    """The methods that the log can serve."""
+    return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
+
+
+def trade_off(
+    studies: Sequence[VerifyingStudy], theirs: Callable[[Any, str], tuple[float, float] | None], width: float
+) -> Figure:
+    """Verifier calls against macro-F1, of these methods, beside the published points `theirs`: a panel a data set."""
+    panels = {}
+    for study in studies:
+        points = {}
+        for name in served(study):
+            calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
+            if calls is not None and quality is not None:
+                points[TITLES[name].removesuffix(" (baseline)")] = MethodPoint(calls, quality, theirs(study, name))
+        if points:
+            panels[study.dataset] = points
+    return trade_offs_figure(
+        panels,
+        title=f"Verifier calls and Macro-F1 (N = {studies[0].setting.cap})",
+        cost="verifier calls per claim",
+        quality="Macro-F1",
+        **around(studies, width),
+    )
 
 
 def known_orders(study: VerifyingStudy, lines: Mapping[str, str]) -> set[str]:
@@ -45,9 +82,7 @@ def budget_curves(
         x="verifier calls, k",
         y="Macro-F1, %",
         doubling=False,
-        level=studies[0].setting.settings.level,
-        simulated=studies[0].simulated,
-        width=width,
+        **around(studies, width),
         banded=0,
         note=note,
     )
@@ -100,7 +135,5 @@ def budget_differences(studies: Sequence[VerifyingStudy], panels: Sequence[Diffe
         x="verifier calls, k",
         y="Macro-F1, points",
         published="published (random: one order)",
-        level=studies[0].setting.settings.level,
-        simulated=studies[0].simulated,
-        width=width,
+        **around(studies, width),
     )

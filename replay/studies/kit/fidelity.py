@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import copysign, hypot, sqrt
 from statistics import fmean
+from typing import Any
 
+from replay.studies.kit.published import PublishedDataset, PublishedWork, document
+from replay.studies.kit.runs import RunCells
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
@@ -66,6 +70,47 @@ class Line:
         if self.within or self.bound is None:
             return self.within
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
+
+    Rows of published tables by the run that they are of, columns by name, with their distances: points, or `percent`
+    of the published number. `shares`: the distance of shares, in points. `relaxed`: data sets for which all are so
+    many times as far. `stated`: the work's text on numbers outside its tables, by data set. `known`: numbers, by data
+    set, table, method and what they are, that lie further off in the log of seed 0. `failing_because`: what is known
+    of the numbers of each table that was not fitted to, and fails.
+    """
+
+    runs: Mapping[str, Sequence[Mapping[str, Any]]]
+    columns: Mapping[str, Sequence[Mapping[str, Any]]]
+    shares: float
+    relaxed: Mapping[str, float]
+    stated: Mapping[str, Mapping[str, str]]
+    known: Mapping[tuple[str, str, str, str], Known]
+    failing_because: Mapping[str, str]
+
+    @classmethod
+    def of(cls, work: PublishedWork) -> Fit:
+        """That of a work."""
+        read = document(f"{work.name}_simulated")
+        known = {(a, b, c, d): Known(off, read["known_because"][why]) for a, b, c, d, off, why in read["known"]}
+        return cls(
+            {run: read[run] for run in ("main", "other")}, read["columns"], read["shares"], read["relaxed"],
+            {"gold": read["gold"]}, known, read["failing_because"],
+        )  # fmt: skip
+
+    def lines(self, run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
+        """The numbers of a run, where they are published and the log has them."""
+        for row in self.runs[run]:
+            for method, of in product(row["methods"], self.columns[row["columns"]]):
+                wanted = numbers.value(row["table"], of["column"], method=method)
+                found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+                if wanted is not None and found is not None:
+                    distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+                    error = sampling_error(found)
+                    yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
 
 
 def bounded(line: Line, factor: float, known: Known | None) -> Line:

@@ -5,7 +5,7 @@ Works choose settings on validation examples, which may have a larger pool of tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -31,11 +31,12 @@ class BudgetGap:
     traces: int
     order: str | None
     why: str
+    split: str = ""
 
     def __str__(self) -> str:
         """The line beneath the tables of budgets."""
         named = {None: "", BEST: f", {BEST}"}.get(self.order, f", order {self.order}")
-        return f"{self.traces} traces{named}: {self.why}"
+        return f"{f'{self.split} claims, ' if self.split else ''}{self.traces} traces{named}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,11 @@ class VerifierBudgets:
 
 def verifier_budgets(log: Log, setting: VerifyingSetting, dataset: str, depth: Depth) -> VerifierBudgets:
     """Every budget that a data set's tables and figures show."""
-    reported, gaps = reported_budgets(log, setting, sorted({setting.cap, depth.size}))
+    tried = [_tried(log, setting, size) for size in sorted({setting.cap, depth.size})]
     pool, where, settings = setting.pool, setting.where, setting.settings
     return VerifierBudgets(
-        depth, reported, gaps, validation_budgets(log, setting, dataset),
+        depth, tuple(fixed for fixed, _ in tried if fixed is not None), tuple(gap for _, gaps in tried for gap in gaps),
+        validation_budgets(log, setting, dataset),
         gold=gold_within(log, pool, depth.size, where=where, settings=settings),
         unresolved=unresolved(
             log, pool, setting.verifier, depth.size, margin=setting.margin, where=where, settings=settings
@@ -108,33 +110,25 @@ def verifier_budgets(log: Log, setting: VerifyingSetting, dataset: str, depth: D
     )  # fmt: skip
 
 
-def _budgets(log: Log, setting: VerifyingSetting, traces: int) -> Budgets:
-    return budgets(
-        log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
-        random_seed=setting.random_seed, **setting.asked,
-    )  # fmt: skip
+def _tried(
+    log: Log, setting: VerifyingSetting, size: int, split: str = ""
+) -> tuple[FixedBudgets | None, list[BudgetGap]]:
+    """Every budget of a pool of so many traces, where the log can serve it, and why it or orders of it are left out."""
+    try:
+        made = budgets(
+            log, verifier=setting.verifier, max_traces=size, pool=setting.pool, features=setting.features,
+            random_seed=setting.random_seed, **setting.asked,
+        )  # fmt: skip
+    except ThinkbackError as error:
+        return None, [BudgetGap(size, None, str(error), split)]
+    gaps = [BudgetGap(size, order, why, split) for order, why in made.missing.items()]
+    return FixedBudgets(made, at_keys(log, setting, size), split), gaps
 
 
 def at_keys(log: Log, setting: VerifyingSetting, size: int) -> tuple[AtUnseen, ...]:
     """The surrogate at the budgets that tables show of a pool of so many traces, by its own keys."""
     asked = {**setting.asked, "features": setting.features}
     return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.shown_budgets(size), **asked))
-
-
-def reported_budgets(
-    log: Log, setting: VerifyingSetting, sizes: Sequence[int]
-) -> tuple[tuple[FixedBudgets, ...], tuple[BudgetGap, ...]]:
-    """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
-    found, gaps = [], []
-    for traces in sizes:
-        try:
-            made = _budgets(log, setting, traces)
-        except ThinkbackError as error:
-            gaps.append(BudgetGap(traces, None, str(error)))
-        else:
-            found.append(FixedBudgets(made, at_keys(log, setting, traces)))
-            gaps += [BudgetGap(traces, order, why) for order, why in made.missing.items()]
-    return tuple(found), tuple(gaps)
 
 
 def validation_budgets(log: Log, setting: VerifyingSetting, dataset: str) -> Validation:
@@ -152,10 +146,5 @@ def validation_budgets(log: Log, setting: VerifyingSetting, dataset: str) -> Val
         return Validation(missing=(why,))
     pool = setting.pool if setting.pool in pools else pools[0]
     asked = replace(setting, pool=pool, asked={**setting.asked, "where": where})
-    size = pool_depth(log, pool, where).size
-    try:
-        made = _budgets(log, asked, size)
-    except ThinkbackError as error:
-        return Validation(missing=(f"validation claims, {size} traces: {error}",))
-    missing = tuple(f"validation claims, {size} traces, order {order}: {why}" for order, why in made.missing.items())
-    return Validation(FixedBudgets(made, at_keys(log, asked, size), VALIDATION), missing, pool)
+    fixed, gaps = _tried(log, asked, pool_depth(log, pool, where).size, VALIDATION)
+    return Validation(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")

@@ -29,12 +29,6 @@ class MethodOfRun(PolicyOfRun):
 ValueOf = Callable[[MethodOfRun], Value]
 
 
-def generated(of: PolicyOfRun) -> float | None:
-    """Tokens that one method generated and was prompted with."""
-    prompt, completion = of.total("prompt_tokens"), of.total("completion_tokens")
-    return None if prompt is None or completion is None else prompt + completion
-
-
 def saving(against: str) -> ValueOf:
     """Verifier calls saved, in percent, by the methods that come after the other one."""
 
@@ -94,7 +88,7 @@ OPERATIONS = (
 TOKENS = (
     numbers("Prompt tokens", "prompt_tokens", 0, total("prompt_tokens")),
     numbers("Completion tokens", "completion_tokens", 0, total("completion_tokens")),
-    numbers("Total gen. tokens", "generation_tokens", 0, generated),
+    numbers("Total gen. tokens", "generation_tokens", 0, total(GENERATED)),
     changed("Token change, %", "tokens_change_pct", change(GENERATED, BEST)),
 )
 SECONDS = (
@@ -151,10 +145,9 @@ def price_note(setting: VerifyingSetting, *runs: Methods) -> str:
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
-    hours = "hours: summed latency of the calls, as in the thesis"
     found = [one for methods in runs if methods.result is not None for one in methods.result.notes]
     batched = next((f"; {one.text}" for one in found if one.code == BATCHED_SECONDS), "")
-    return f"{hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
+    return f"{setting.hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
 
 
 def no_savings(methods: Methods) -> Iterator[str]:

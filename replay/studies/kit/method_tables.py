@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.kinds.every_example import EVERY
-from replay.studies.kit.cells import PolicyCells
 from replay.studies.kit.coverage import COVERAGE, COVERAGE_NOTES, METRICS, coverage
 from replay.studies.kit.gaps import reasons
 from replay.studies.kit.method_columns import MethodOfRun, percent
@@ -80,7 +79,7 @@ def variants(study: VerifyingStudy) -> Iterator[Row]:
     if result is not None:
         methods = Methods(result, study.setting.verifier, study.setting.cap)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
-            of = PolicyCells(result.statistics, name)
+            of = MethodOfRun(methods, name)
             abstains = of.cell("answer_rate") is not None
             yield Row((name,), of, {} if abstains or name == SURROGATE else _differences(methods, name, SURROGATE))
 

@@ -32,7 +32,7 @@ class Variants:
 def variants(log: Log, setting: VerifyingSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
     policies = [*variant_policies(setting), every_example(setting.pool)]
-    hint = "name the claims to learn from with `dev` to see those that are fitted"
+    hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
     result, missing = run_fitted(log, policies, **setting.asked)
     found = () if result is None else tuple(class_coverage(log, result))
     return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), found)

@@ -29,6 +29,8 @@ class VerifyingSetting:
 
     budgets: ClassVar[Mapping[int, tuple[int, ...]]] = {}
     """Budgets of verification that tables show of pools of a size, where they are others than the usual ones."""
+    hours: ClassVar[str] = "hours: summed latency of the calls"
+    """What tables say of hours beside costs that come of something else."""
 
     pool: str
     verifier: str
