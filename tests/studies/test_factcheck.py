@@ -40,7 +40,7 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     )
     fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces")
     study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s")
-    ((_, curves),) = budget_panels([study], {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
+    ((_, curves),) = budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 

@@ -40,7 +40,7 @@ ONE_ORDER = (
     f"the published random order is one order: the sampling error of differences to it holds the variance of one, "
     f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
 )
-REASONS = FIT.failing_because
+REASONS = FIT["failing_because"]
 """What is known of the numbers of each table that fail."""
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from replay.studies.factcheck.study import Study
 from toolkit.errors import listed
 
+ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
+
 
 def record(study: Study) -> dict[str, Any]:
     """The main run's, and what the study adds."""
@@ -17,15 +19,7 @@ def record(study: Study) -> dict[str, Any]:
         "study": "factcheck",
         "log": made.pop("log", {"name": study.name}),
         "where": made.pop("where", None),
-        "dev": setting.dev,
-        "pool": setting.pool,
-        "verifier": setting.verifier,
-        "other_verifier": setting.other_verifier,
-        "features": list(setting.features),
-        "cap": setting.cap,
-        "caps": list(study.caps),
-        "orders": setting.orders,
-        "random_seed": setting.random_seed,
+        **{name: getattr(setting, name) for name in ASKED},
         "published": None if setting.published is None else setting.published.dataset,
     }
     return asked | made | {"notes": [note.record() for note in study.notes]}

@@ -74,7 +74,7 @@ def budget_curves(
     width: float = WIDTH,
 ) -> Figure:  # fmt: skip
     """Macro-F1 over the budget, one line an order, a panel a pool."""
-    panels = [(study.dataset, panel) for study in studies for panel in budget_panels([study], lines, points)]
+    panels = [(study.dataset, panel) for study in studies for panel in budget_panels(study, lines, points)]
     return curves_figure(
         [panel for _, panel in panels],
         scales=[dataset for dataset, _ in panels],
@@ -89,21 +89,20 @@ def budget_curves(
 
 
 def budget_panels(
-    studies: Sequence[VerifyingStudy], lines: Mapping[str, str], points: Points = no_points
+    study: VerifyingStudy, lines: Mapping[str, str], points: Points = no_points
 ) -> Iterator[tuple[str, list[PlottedCurve]]]:
     """The lines of each pool whose budgets are known."""
-    for study in studies:
-        for fixed in study.budgets.pools:
-            curves = []
-            for order, name in lines.items():
-                rows = fixed.made.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
-                if rows["estimate"].null_count() == len(rows):
-                    continue
-                k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-                diagnostic, theirs = bool(rows["diagnostic"][0]), tuple(points(study, fixed, order, k).items())
-                curves.append(PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
-            if curves:
-                yield f"{study.dataset}, {fixed.name}", curves
+    for fixed in study.budgets.pools:
+        curves = []
+        for order, name in lines.items():
+            rows = fixed.made.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
+            if rows["estimate"].null_count() == len(rows):
+                continue
+            k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
+            diagnostic, theirs = bool(rows["diagnostic"][0]), tuple(points(study, fixed, order, k).items())
+            curves.append(PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
+        if curves:
+            yield f"{study.dataset}, {fixed.name}", curves
 
 
 def difference_panels(

@@ -53,23 +53,22 @@ def unserved(study: VerifyingStudy) -> list[str]:
     return [study.budgets.depth.note]
 
 
-def _too_few(shares: pl.DataFrame) -> str:
-    if shares["share"].null_count() < len(shares):
-        return ""
-    return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+def _shares_notes(depth: Depth, shares: pl.DataFrame, why: str) -> Iterator[str]:
+    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    yield depth.note
+    if missing := lacking(depth, shares):
+        few = "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+        unknown = shares["share"].null_count() == len(shares)
+        yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
 
 
 def _gold_notes(study: VerifyingStudy) -> Iterator[str]:
-    yield study.budgets.depth.note
-    if missing := lacking(study.budgets.depth, study.budgets.gold):
-        yield f"{missing:,} claims are left out: no gold label{_too_few(study.budgets.gold)}"
+    return _shares_notes(study.budgets.depth, study.budgets.gold, "no gold label")
 
 
 def _unresolved_notes(study: VerifyingStudy) -> Iterator[str]:
-    yield study.budgets.depth.note
-    if missing := lacking(study.budgets.depth, study.budgets.unresolved):
-        why = f"{missing:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
-        yield f"{why}{_too_few(study.budgets.unresolved)}"
+    why = f"`{study.setting.verifier}` did not score every valid trace"
+    return _shares_notes(study.budgets.depth, study.budgets.unresolved, why)
 
 
 def many_left_out(depth: Depth, shares: pl.DataFrame) -> Iterator[str]:

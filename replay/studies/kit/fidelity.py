@@ -72,45 +72,30 @@ class Line:
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-@dataclass(frozen=True)
-class Fit:
+def fit_of(work: PublishedWork) -> Mapping[str, Any]:
     """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
 
-    Rows of published tables by the run that they are of, columns by name, with their distances: points, or `percent`
-    of the published number. `shares`: the distance of shares, in points. `relaxed`: data sets for which all are so
-    many times as far. `stated`: the work's text on numbers outside its tables, by data set. `known`: numbers, by data
-    set, table, method and what they are, that lie further off in the log of seed 0. `failing_because`: what is known
-    of the numbers of each table that was not fitted to, and fails.
+    Rows of published tables by the run that they are of, and their columns by name, with distances: points, or
+    `percent` of the published number; `relaxed`: data sets for which all are so many times as far.
     """
+    return document(f"{work.name}_simulated")
 
-    runs: Mapping[str, Sequence[Mapping[str, Any]]]
-    columns: Mapping[str, Sequence[Mapping[str, Any]]]
-    shares: float
-    relaxed: Mapping[str, float]
-    stated: Mapping[str, Mapping[str, str]]
-    known: Mapping[tuple[str, str, str, str], Known]
-    failing_because: Mapping[str, str]
 
-    @classmethod
-    def of(cls, work: PublishedWork) -> Fit:
-        """That of a work."""
-        read = document(f"{work.name}_simulated")
-        known = {(a, b, c, d): Known(off, read["known_because"][why]) for a, b, c, d, off, why in read["known"]}
-        return cls(
-            {run: read[run] for run in ("main", "other")}, read["columns"], read["shares"], read["relaxed"],
-            {"gold": read["gold"]}, known, read["failing_because"],
-        )  # fmt: skip
+def known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
+    """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
+    return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
 
-    def lines(self, run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
-        """The numbers of a run, where they are published and the log has them."""
-        for row in self.runs[run]:
-            for method, of in product(row["methods"], self.columns[row["columns"]]):
-                wanted = numbers.value(row["table"], of["column"], method=method)
-                found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
-                if wanted is not None and found is not None:
-                    distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
-                    error = sampling_error(found)
-                    yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
+
+def fitted_lines(fit: Mapping[str, Any], run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
+    """The numbers of a run that were fitted to, where they are published and the log has them."""
+    for row in fit[run]:
+        for method, of in product(row["methods"], fit["columns"][row["columns"]]):
+            wanted = numbers.value(row["table"], of["column"], method=method)
+            found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+            if wanted is not None and found is not None:
+                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+                error = sampling_error(found)
+                yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
 
 
 def bounded(line: Line, factor: float, known: Known | None) -> Line:
