@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from replay.analyses.surrogate_keys import gaps
-from replay.studies.kit.figures import around
 from replay.studies.kit.fixed_budgets import FixedBudgets
 from replay.studies.kit.methods import TITLES, VERIFYING
+from replay.studies.kit.report import around
 from replay.studies.kit.verifying_study import VerifyingStudy
 from toolkit.show import (
     WIDTH,

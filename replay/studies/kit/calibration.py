@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from replay.analyses.verifier_calibration import VerifierCalibration
 from replay.studies.kit.cells import shown
-from replay.studies.kit.figures import around
 from replay.studies.kit.gaps import Named
+from replay.studies.kit.report import around
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 from toolkit.show import ReliabilityPanel, reliability_figure
 from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,6 @@ class StudyFigure:
         """The figure of a data set; None where there is nothing to show."""
         shown, title = self.shows(part), f"{self.title}, {part.dataset}"
         return self.draw(shown, title=title, simulated=part.result.simulated, width=width) if shown else None
-
-
-def around(parts: Sequence[Any], width: float) -> dict[str, Any]:
-    """What every figure of some data sets (with `setting` and `simulated`) is drawn with."""
-    return {"level": parts[0].setting.settings.level, "simulated": parts[0].simulated, "width": width}
 
 
 Figures = Mapping[str, StudyFigure]
