@@ -22,6 +22,7 @@ def record(study: Study) -> dict[str, Any]:
         **{name: getattr(setting, name) for name in ASKED},
         "published": None if setting.published is None else setting.published.dataset,
     }
+    asked |= {"features": list(setting.features), "caps": list(setting.caps)}  # lists are written a line an entry
     return asked | made | {"notes": [note.record() for note in study.notes]}
 
 
