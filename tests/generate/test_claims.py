@@ -14,10 +14,10 @@ import pytest
 from generate.simulation.claims import load_model, simulate_claims, simulations
 from replay.studies.factcheck import heldout
 from replay.studies.factcheck.check import KNOWN, check_simulation
-from replay.studies.factcheck.fixed_budgets import PUBLISHED_POOLS
-from replay.studies.factcheck.heldout import POOLS, PublishedPool, signs
-from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
+from replay.studies.factcheck.heldout import POOLS, signs
+from replay.studies.factcheck.published import FactcheckSetting, PublishedPool
 from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
+from replay.studies.kit.methods import SURROGATE
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log
@@ -182,7 +182,8 @@ def test_signs_that_nothing_was_fitted_to_over_ten_seeds(name: str, tmp_path: Pa
 
 def test_every_pool_of_the_published_table_is_held_out() -> None:
     pools = {(pool.name, pool.size) for of in POOLS.values() for pool in of}
-    assert pools == {(name, size) for (_, _, size), name in PUBLISHED_POOLS.items()}
+    assert pools == {("QuanTemp test", 15), ("QuanTemp validation", 50), ("ClaimDecomp test", 50)}
+    assert [pool.pool for pool in POOLS["quantemp"]] == [None, "n50"]
 
 
 def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.MonkeyPatch) -> None:

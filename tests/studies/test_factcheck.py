@@ -14,10 +14,11 @@ from typer.testing import Result
 from replay.analyses.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.wall_clock import scored_pools
 from replay.sampling.stops import Margin
-from replay.studies.factcheck import figures as drawing
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
-from replay.studies.factcheck.sensitivity import sensitivity
+from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.kit.budget_figures import budget_panels
 from replay.studies.kit.cells import cell, compared
+from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
+from replay.studies.kit.sensitivity import sensitivity
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
@@ -37,12 +38,9 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     by_k = pl.DataFrame(
         [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
     )
-    fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces", published=lambda numbers: None)
-    setting = SimpleNamespace(published=None)
-    study = SimpleNamespace(
-        fixed_budgets=[fixed], dataset="s", main=None, setting=setting, published=lambda *_, **__: {}
-    )
-    ((_, curves),) = drawing.budget_panels([study], {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
+    fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces")
+    study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s")
+    ((_, curves),) = budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 
@@ -240,7 +238,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
     frames["verifications"] = pl.concat([frames["verifications"], third])
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    words = "the log has 2 other verifiers (`third`, `weak`): name one with `other_verifier`"
+    words = "the log has 2 other verifiers (`third`, `weak`): name one (`--other-verifier`, in Python `other_verifier`)"
     assert words in (tmp_path / "out" / "table_5_8.md").read_text()
     assert "0 of 40 claims have fewer" in (tmp_path / "out" / "gold_within.md").read_text()
 

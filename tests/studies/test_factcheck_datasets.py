@@ -15,11 +15,9 @@ import thinkback as tb
 from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
-from replay.studies.factcheck.published import published
-from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import _of_dataset
+from replay.studies.factcheck.published import FactcheckSetting, published
 from replay.studies.factcheck.tables import quality
-from replay.studies.kit.choices import label_spaces, own_pools
+from replay.studies.kit.choices import datasets_without, label_spaces, own_pools
 from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
@@ -82,6 +80,25 @@ def test_each_data_set_has_its_own_pool_where_none_is_named(parts: list[Path], t
         tb.study_factcheck(str(tmp_path / "several"))
 
 
+def test_a_data_set_without_the_named_pool_is_left_out_and_named(
+    parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(of_own_pools(tmp_path, parts))
+    log = open_log(path)
+    assert datasets_without(log, None, "of-claimdecomp") == ("quantemp",)
+    assert datasets_without(log, "dataset = 'quantemp'", "of-quantemp") == ()
+    assert datasets_without(log, "dataset = 'quantemp'", "of-claimdecomp") == ()  # of no data set: refused as ever
+    monkeypatch.setattr("replay.studies.factcheck.study.study_dataset", lambda log, dataset, *rest: dataset)
+    monkeypatch.setattr(
+        "replay.studies.factcheck.report.report_of",
+        lambda studies, name, width, lacking: tb.StudyReport(" and ".join(studies), {}, dict),
+    )
+    assert tb.study_factcheck(path, **ASKED).title == "claimdecomp and quantemp"
+    made = tb.study_factcheck(path, pool="of-claimdecomp", **ASKED)
+    assert made.title == "claimdecomp"
+    assert made.told == ["data set `quantemp` has no traces in pool `of-claimdecomp`, so it is left out"]
+
+
 @pytest.mark.slow
 def test_pools_of_their_own_give_the_numbers_of_one_pool(parts: list[Path], tmp_path: Path) -> None:
     merge_logs([str(path) for path in parts], tmp_path / "one")
@@ -109,12 +126,12 @@ def test_every_row_is_that_of_its_data_set_alone(both: tb.StudyReport, parts: li
             "budgets",
         ):
             mine = [
-                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                {key: value for key, value in row.items() if key != "Dataset"}
                 for row in rows(tmp_path / "both" / f"{name}.csv")
-                if row.get("Dataset", row.get("Setting")) == path.name
+                if row["Dataset"] == path.name
             ]
             own = [
-                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                {key: value for key, value in row.items() if key != "Dataset"}
                 for row in rows(tmp_path / path.name / f"{name}.csv")
             ]
             columns = mine[0].keys() & own[0].keys()
@@ -148,7 +165,7 @@ def test_the_report_compiles_without_an_overfull_box(both: tb.StudyReport, tmp_p
 def test_what_is_said_of_one_data_set_has_its_name(both: tb.StudyReport) -> None:
     text = both.tables["table_5_8"].markdown()
     assert "- claimdecomp: the log has one verifier that scores each trace alone, so nothing is compared" in text
-    assert "name the claims to learn from with `dev`" in both.tables["variants"].markdown()
+    assert "name the claims to learn from (`--dev`, in Python `dev`)" in both.tables["variants"].markdown()
     policies = [(row[0], row[1]) for row in both.tables["variants"].rows]
     assert ("claimdecomp", "prior: linear") in policies
     assert ("quantemp", "prior: linear") not in policies  # no claims of `dev` are of it
@@ -196,10 +213,10 @@ def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
 
 
 def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
-    def part(*labels: str, letters: tuple[str, ...] = ()) -> SimpleNamespace:
-        return SimpleNamespace(labels=labels, letters=dict(zip("TFC", letters, strict=False)))
+    def part(*labels: str) -> SimpleNamespace:
+        return SimpleNamespace(labels=labels)
 
-    thesis = part("true", "false", "conflicting", letters=("true", "false", "conflicting"))
+    thesis = part("true", "false", "conflicting")
     columns = quality([thesis, thesis])  # type: ignore[list-item]
     assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
     columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
@@ -212,7 +229,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     both = [published("quantemp"), published("claimdecomp")]
 
     def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:
-        found = _of_dataset(None, setting, dataset, every, known).published  # type: ignore[arg-type]
+        found = setting.of_dataset(None, dataset, every, known).published  # type: ignore[arg-type]
         return None if found is None else found.dataset
 
     assert of("claimdecomp", ("claimdecomp", "quantemp"), both) == "ClaimDecomp"
@@ -220,7 +237,7 @@ def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
     assert of("other", ("other", "quantemp"), both) is None
     assert of("other", ("other",), both[:1]) == "QuanTemp"  # of another data set, which a note says
     assert of("other", ("other",), both) is None
-    assert _of_dataset(None, setting, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
+    assert setting.of_dataset(None, "a'b", ("a'b", "c"), []).where == "(split = 'test') AND dataset = 'a''b'"  # type: ignore[arg-type]
 
 
 def test_what_the_function_refuses(parts: list[Path]) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import thinkback as tb
 from replay.analyses.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
-from replay.studies.factcheck.fixed_budgets import at_keys, shown_budgets
-from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
+from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.kit.fixed_budgets import at_keys
+from replay.studies.kit.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import ShownInterval
@@ -72,5 +72,5 @@ def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
 
 
 def test_budgets_of_a_pool() -> None:
-    assert shown_budgets(15) == (3, 5, 7, 10, 13)
-    assert shown_budgets(6) == (1, 2, 3, 5, 6)
+    assert SETTING.shown_budgets(15) == (3, 5, 7, 10, 13)
+    assert SETTING.shown_budgets(6) == (1, 2, 3, 5, 6)

@@ -9,9 +9,9 @@ import pytest
 
 from replay.analyses.budgets import budgets
 from replay.analyses.verifier_calibration import calibrations, scored_traces
-from replay.studies.factcheck.fixed_budgets import Validation, validation_budgets
-from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.kit.cells import shown
+from replay.studies.kit.fixed_budgets import Validation, validation_budgets
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
 from toolkit.stats import Interval, Settings

@@ -1,19 +1,21 @@
-"""Tables B.1 to B.3 of the thesis, and the tables of one order, setting or claim at a time that it does not have."""
+"""Tables B.1 to B.4 of the thesis, and what every method costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
-from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING, bucket_keys
-from replay.studies.factcheck.study import Method, Study
-from replay.studies.factcheck.tables import euros, price_note
-from replay.studies.kit.cells import cell, compared, estimate
+from replay.studies.factcheck.published import bucket_keys
+from replay.studies.factcheck.study import Study
+from replay.studies.kit.budget_tables import order_sheet
+from replay.studies.kit.cells import cell, compared
 from replay.studies.kit.efficiency import EFFICIENCY, efficiency
 from replay.studies.kit.gaps import reasons
-from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers
+from replay.studies.kit.method_tables import AGAINST, MEANS_OVER_ORDERS
+from replay.studies.kit.methods import BEST, METHODS, TITLES
+from replay.studies.kit.runtime_table import runtime_sheet
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 from toolkit.show import ShownInterval
-
-PARTS = ("generation", "verification")
 
 
 def buckets(study: Study) -> Iterator[Row]:
@@ -25,51 +27,8 @@ def buckets(study: Study) -> Iterator[Row]:
             made = compared(found.part.comparisons, found.policy, BEST, "macro_f1")
             gained = None if made is None else ShownInterval.of(made[:3], 100)
             values |= {"method_macro_f1_pct": own, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
-        theirs = study.published("B.1", [study.main], **bucket_keys(found))
+        theirs = study.published("B.1", **bucket_keys(found))
         yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
-
-
-def _sum(found: Iterable[float | None]) -> float | None:
-    """The sum of numbers that are all known."""
-    values = list(found)
-    return None if None in values else sum(value or 0 for value in values)
-
-
-def wall(study: Study) -> Iterator[Row]:
-    """Hours and euros of generation, verification and the rest of the wall-clock (table B.2)."""
-    for name in VERIFYING:
-        of = Method(study.main, name, study)
-        hours = {part: estimate(of.cell(f"{part}_s", of.cells.n / 3600)) for part in PARTS}
-        costs = {part: estimate(euros(of, part)) for part in PARTS}
-        other = _other_h(study, **hours) if name == BEST else None
-        hours["other"], costs["other"] = other, None if other is None else other * study.eur_per_h
-        hours["total"], costs["run"] = _sum(hours.values()), _sum(costs.values())
-        values: dict[str, Value] = {f"{part}_h": value for part, value in hours.items()}
-        values |= {f"{part}_cost_eur": value for part, value in costs.items()}
-        yield Row((TITLES[name],), values=values, **study.published("B.2", [study.main], method=name))
-
-
-def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
-    if study.wall.seconds is None or generation is None or verification is None:
-        return None
-    other = study.wall.seconds / 3600 - generation - verification
-    return other if other >= 0 else None
-
-
-def _told_wall(study: Study) -> list[str]:
-    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
-    wall = study.wall
-    if wall.pool_s is None or wall.verifier_s is None:
-        return ["; ".join(wall.why)]
-    runs = "run" if wall.runs == 1 else f"{wall.runs} runs"
-    both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
-    told = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
-    if wall.why:
-        return [f"{told}; no rest is told: {'; '.join(wall.why)}"]
-    generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
-    if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
-        return [f"{told}; calls ran in parallel: that is shorter than their sum, so there is no rest"]
-    return [told]
 
 
 def overhead(study: Study) -> Iterator[Row]:
@@ -79,7 +38,7 @@ def overhead(study: Study) -> Iterator[Row]:
         "measured_s_per_claim": spent,
         "measured_h": None if spent is None else spent * study.main.n / 3600,
     }
-    yield Row((), values=values, **study.published("B.3", [study.main]))
+    yield Row((), values=values, **study.published("B.3"))
 
 
 def _efficiency_notes(study: Study) -> Iterator[str]:
@@ -91,19 +50,6 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
     yield "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by"
 
 
-def settings(study: Study) -> Iterator[Row]:
-    """Macro-F1 and operations for every setting."""
-    f1, spent = (study.sensitivity.table.filter(metric=metric) for metric in ("macro_f1", "operations"))
-    found = f1.with_columns(operations=spent["estimate"])
-    heads = ("margin", "cap", "min_valid", "bootstrap")
-    return listed(found.iter_rows(named=True), heads, "estimate", "macro_f1_pct")
-
-
-def _whole(study: Study) -> list[str]:
-    return [price_note(study, study.main), *_told_wall(study)]
-
-
-NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
 APPENDIX = (
     Sheet(
         "table_B_1", "Macro-F1 by traces used", ("Method", "Traces used"), (
@@ -112,17 +58,9 @@ APPENDIX = (
             intervals("Method − exhaustive, points", "gain_pp", signed=True),
         ), buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
     ),
-    Sheet(
-        "table_B_2", "Wall-clock runtime and cost", ("Method",), (
-            *(numbers(f"{head} h", f"{part}_h") for head, part in (*NAMED, ("Total", "total"))),
-            *(
-                numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
-                for head, part in (*NAMED, ("Run", "run"))
-            ),
-        ), wall, (
-            _whole,
-            "other: wall-clock less generation and verification; a replayed method that stops early has none",
-        ), "Dataset", "B.2",
+    runtime_sheet(
+        "table_B_2", "Wall-clock runtime and cost",
+        lambda study, name: study.published("B.2", method=name), dataset="Dataset", number="B.2",
     ),
     Sheet(
         "table_B_3", "Overhead of the linear surrogate", (), (
@@ -134,16 +72,15 @@ APPENDIX = (
             "the bound is a dash: it is the wall-clock of a surrogate-guided run, and replay makes no calls",
         ), "Dataset", "B.3",
     ),
+    order_sheet(
+        "table_B_4", "Macro-F1 under fixed verifier budgets", Study.published_budget, dataset="Dataset", number="B.4"
+    ),
 )  # fmt: skip
-"""Tables B.1 to B.3."""
+"""Tables B.1 to B.4."""
 COSTS: Sheet[Study] = Sheet(
     "efficiency", "Efficiency of every method", ("Method", "Number"), EFFICIENCY,
     lambda study: efficiency(study.main, {name: TITLES[name] for name in METHODS}, BEST), (_efficiency_notes,),
     printed=False,
 )  # fmt: skip
-SETTINGS = Sheet(
-    "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"),
-    (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2)), settings,
-    ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity",
-    printed=False,
-)  # fmt: skip
+TIES = "exhaustive best-of-N differs a little from table 5.1 where traces of unlike labels tie: the first wins"
+MEANS = replace(MEANS_OVER_ORDERS, notes=(AGAINST, TIES))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from replay.studies.factcheck.published import CAP, TOTALS, published_claims
-from replay.studies.factcheck.runs import Methods
 from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.gaps import Gap, said_of
 from replay.studies.kit.layout import Shown, Surroundings
@@ -42,13 +41,8 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
         yield f"published: of {numbers.dataset}, which {of} is not by its name: differences are between data sets too"
         if number in OTHER:
             yield f"published: of a prompted verifier of 7B parameters, here of `{study.setting.other_verifier}`"
-    runs = _runs(study, number)
-    if not TOTALS.isdisjoint(columns) and study.other_claims(runs):
-        ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in runs} - {0}))
+    if not TOTALS.isdisjoint(columns) and study.other_claims(number):
+        ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
         yield f"published totals are of {published_claims(numbers):,} claims, these of {ours}: no differences"
     if number not in OWN_CAPS and study.setting.cap != CAP:
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
-
-
-def _runs(study: Study, number: str) -> Sequence[Methods]:
-    return [study.other] if number in OTHER else list(study.caps.values()) if number in LARGER else [study.main]

@@ -3,63 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import polars as pl
 
 from replay.analyses.budgets import ORDERS, budgets
 from replay.analyses.surrogate_keys import gaps
-from replay.data.conditions import TEST
-from replay.studies.factcheck import runs
-from replay.studies.factcheck.check import CAP, RESAMPLES
-from replay.studies.factcheck.fixed_budgets import BUDGETS
-from replay.studies.factcheck.published import WORK, published
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, bucket_keys
+from replay.studies.factcheck.check import FIT, RESAMPLES, simulated_setting
+from replay.studies.factcheck.published import (
+    BUDGETS,
+    ORDER_COLUMNS,
+    WORK,
+    FactcheckSetting,
+    PublishedPool,
+    bucket_keys,
+    published,
+    published_pools,
+)
 from replay.studies.kit.cells import cell
 from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, held_out_line, over_seeds
+from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, replay_methods
 from replay.studies.kit.published import PublishedDataset
-from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 
 TRACES = {"quantemp": 40, "claimdecomp": 50}
 """Traces per claim that these tables take."""
 
 
-@dataclass(frozen=True)
-class PublishedPool:
-    """A pool of table B.4 that a simulated log has; `own`: its name there, where it is not that of the test claims."""
-
-    name: str
-    size: int
-    split: str = "test"
-    own: str | None = None
-
-    @property
-    def told(self) -> str:
-        """What numbers of it begin with, where they are not of the test claims."""
-        return "" if self.split == "test" else f"{self.split}, "
-
-
-POOLS = {
-    "quantemp": (PublishedPool("QuanTemp test", 15), PublishedPool("QuanTemp validation", 50, "validation", "n50")),
-    "claimdecomp": (PublishedPool("ClaimDecomp test", 50),),
-}
-"""Of each data set."""
+POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
+"""Of each data set, those of table B.4."""
 ORDERS_DRAWN = 30
 """Random orders that tell how much one of them varies."""
 ONE_ORDER = (
     f"the published random order is one order: the sampling error of differences to it holds the variance of one, "
     f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
 )
-EARLIER_RUN = "the published run of 40 traces is another one than that of 15, which was fitted to, and 2.4 points lower"
-EXACT = "operations hardly vary, so that a slightly other share of missing labels or of margins that hold shows"
-HARDNESS = "how hard a claim is and how soon its margin holds go together more loosely than in the published run"
-UNSEEN = (
-    "the label score of an answer that is not yet verified is not published, and decides signs (`budget_keys`); most "
-    "published differences lie within two sampling errors of 0"
-)
-REASONS = {"5.11": EARLIER_RUN, "5.12": EXACT, "B.1": HARDNESS, "B.4": UNSEEN}
+REASONS = FIT["failing_because"]
 """What is known of the numbers of each table that fail."""
 
 
@@ -69,9 +50,8 @@ def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
 
 
 def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
-    numbers, asked = published(name), {"where": TEST, "resamples": resamples}
-    setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked=asked)
-    for bucket in runs.replay_methods(log, setting).buckets():
+    numbers, setting = published(name), simulated_setting(pool, resamples=resamples)
+    for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
@@ -85,44 +65,37 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
         yield from _signs(log, published_pool, setting)
 
 
-def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
+def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
     for cap in (20, 30, 40):
-        made = runs.replay_methods(
-            log, runs.FactcheckSetting(setting.pool, setting.verifier, setting.features, cap, asked=setting.asked),
-            (BEST, ADAPTIVE),
-        )  # fmt: skip
-        for method in (BEST, ADAPTIVE):
-            keys = {"max_traces": cap, "method": method}
-            for table, column, metric, scale in (
-                ("5.11", "macro_f1_pct", "macro_f1", 100),
-                ("5.12", "operations", "operations", made.n),
-            ):
-                wanted, what = numbers.value(table, column, **keys), f"{metric}, cap {cap}"
-                yield from held_out_line(table, method, what, wanted, made.cell(method, metric, scale))
+        made = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
+        of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
+        for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
+            wanted = numbers.value(table, column, max_traces=cap, method=method)
+            yield from held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
 
 
 def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
     """The differences of table B.4 alone, of one log."""
-    setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": 1})
-    return [one for published_pool in POOLS[name] for one in _signs(log, published_pool, setting)]
+    return [one for of in POOLS[name] for one in _signs(log, of, simulated_setting(pool, resamples=1))]
 
 
-def _signs(log: Log, of: PublishedPool, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
+def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
     rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
-    columns = {"generation": "generation_order_macro_f1_pct", "random, expected": "random_macro_f1_pct"}
+    columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
     asked: dict[str, Any] = {
-        "verifier": setting.verifier, "max_traces": of.size, "pool": of.own or setting.pool,
+        "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
         "features": setting.features, "budget": BUDGETS[of.size],
         **setting.asked, "where": f"split = '{of.split}'",
     }  # fmt: skip
     made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
+    told = "" if of.split == "test" else f"{of.split}, "
     tells_errors = asked["resamples"] > 1
     luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
     for order, column in columns.items():
         found = gaps(made, "surrogate", order)
         for k in BUDGETS[of.size]:
-            wanted = round(rows[k]["surrogate_macro_f1_pct"] - rows[k][column], 2)
-            less, what = found[k].points if k in found else None, f"{of.told}k = {k}: less {order}, points"
+            wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
+            less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
             yield from held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+from replay.analyses.trace_buckets import Bucket
 from replay.studies.kit.published import PublishedDataset, PublishedWork
+from replay.studies.kit.verifying import VerifyingSetting
 from toolkit.errors import ThinkbackError, suggest
 
 CAP = 15
@@ -14,6 +19,14 @@ TOTALS = frozenset({
     "run_cost_eur", "upper_bound_h", "upper_bound_cost_eur",
 })  # fmt: skip
 """Columns that grow with the number of claims."""
+BUDGETS = {15: (3, 5, 7, 10, 13), 50: (5, 10, 15, 20, 25, 30, 40, 45)}
+"""Budgets of table B.4, by the size of the pool."""
+ORDER_COLUMNS = {
+    "generation": "generation_order_macro_f1_pct",
+    "random": "random_macro_f1_pct",
+    "surrogate": "surrogate_macro_f1_pct",
+}
+"""Published columns of table B.4, by order."""
 ABLATIONS = ("5.8", "5.9", "5.10", "5.11", "5.12", "5.13")
 """Tables of another verifier and of larger caps, which are of QuanTemp alone."""
 WORK = PublishedWork(
@@ -34,3 +47,44 @@ def published_claims(numbers: PublishedDataset | None) -> int | None:
     """Claims of the test split, which all totals are of (table A.1)."""
     found = None if numbers is None else numbers.value("A.1", "claims", split="test")
     return None if found is None else int(found)
+
+
+@dataclass(frozen=True)
+class PublishedPool:
+    """A pool of table B.4: its name there, which ends with the split of its claims, and its traces a claim."""
+
+    name: str
+    size: int
+
+    @property
+    def split(self) -> str:
+        """The split of its claims."""
+        return self.name.split()[-1]
+
+    @property
+    def pool(self) -> str | None:
+        """What a simulated log calls it; None for the test claims, whose pool is as large as was asked for."""
+        return None if self.split == "test" else f"n{self.size}"
+
+
+def published_pools(dataset: str) -> list[PublishedPool]:
+    """Those of a data set, by the thesis's own name of it."""
+    pools = dict.fromkeys((row["pool"], row["pool_traces"]) for row in WORK.rows("B.4"))
+    return [PublishedPool(name, size) for name, size in pools if name.startswith(dataset)]
+
+
+def pool_of(dataset: str, split: str, size: int) -> PublishedPool:
+    """What the thesis would call a pool; `split` is empty for the claims reported."""
+    return PublishedPool(f"{dataset} {split or 'test'}", size)
+
+
+def bucket_keys(bucket: Bucket) -> dict[str, Any]:
+    """The keys of a bucket's row in the published table B.1."""
+    return {"method": bucket.policy, "traces_from": bucket.first, "traces_to": bucket.last}
+
+
+class FactcheckSetting(VerifyingSetting):
+    """What the study is run on: tables of fixed budgets show those of table B.4 of its sizes of pool."""
+
+    budgets = BUDGETS
+    hours = "hours: summed latency of the calls, as in the thesis"

@@ -8,6 +8,8 @@ from typing import Any
 from replay.studies.factcheck.study import Study
 from toolkit.errors import listed
 
+ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
+
 
 def record(study: Study) -> dict[str, Any]:
     """The main run's, and what the study adds."""
@@ -17,17 +19,10 @@ def record(study: Study) -> dict[str, Any]:
         "study": "factcheck",
         "log": made.pop("log", {"name": study.name}),
         "where": made.pop("where", None),
-        "dev": setting.dev,
-        "pool": setting.pool,
-        "verifier": setting.verifier,
-        "other_verifier": setting.other_verifier,
-        "features": list(setting.features),
-        "cap": setting.cap,
-        "caps": list(study.caps),
-        "orders": setting.orders,
-        "random_seed": setting.random_seed,
+        **{name: getattr(setting, name) for name in ASKED},
         "published": None if setting.published is None else setting.published.dataset,
     }
+    asked |= {"features": list(setting.features), "caps": list(setting.caps)}  # lists are written a line an entry
     return asked | made | {"notes": [note.record() for note in study.notes]}
 
 
@@ -40,8 +35,8 @@ def replayed(study: Study) -> Iterator[str]:
     yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
     caps = ", ".join(str(cap) for cap in study.caps)
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
-    if (fixed := study.validation.fixed) is not None:
-        n, pool = fixed.made.result.statistics.n, study.validation.pool
+    if (fixed := study.budgets.validation.fixed) is not None:
+        n, pool = fixed.made.result.statistics.n, study.budgets.validation.pool
         yield f"for fixed budgets alone: {n:,} claims of the split `{fixed.split}`, pool `{pool}`"
     others = "none" if setting.other_verifier is None else f"`{setting.other_verifier}`"
     if setting.published is not None:

@@ -7,23 +7,23 @@ from dataclasses import replace
 
 from replay.data.conditions import matching
 from replay.data.contents import opened
-from replay.studies.factcheck.appendix import APPENDIX, COSTS, SETTINGS
+from replay.studies.factcheck.appendix import APPENDIX, COSTS, MEANS
 from replay.studies.factcheck.around import surroundings
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.further import BEYOND, PAIRED
+from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
-from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import Study, study_log
-from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KEYS
 from replay.studies.factcheck.tables import MAIN_TABLES
-from replay.studies.kit.budget_tables import FOUND, ORDERS
+from replay.studies.kit.budget_tables import FIXED_KEYS, FOUND, ORDERS
 from replay.studies.kit.calibration import CALIBRATION
 from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
-from replay.studies.kit.choices import choose, own_pools, pools_of, refuse_none_left, reported
+from replay.studies.kit.choices import choose, datasets_without, own_pools, pools_of, refuse_none_left, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
+from replay.studies.kit.method_tables import PAIRED, PREDICTION_SETS, VARIANTS
 from replay.studies.kit.report import StudyReport, record_of
+from replay.studies.kit.sensitivity import SETTINGS, SETTINGS_OF_KEYS
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
@@ -31,19 +31,9 @@ from toolkit.log import TAKES, AnyLog
 from toolkit.show import WIDTH, inches
 
 SHEETS = (
-    *MAIN_TABLES,
-    *APPENDIX,
-    FIXED,
-    FIXED_KEYS,
-    *ORDERS,
-    *FOUND,
-    COSTS,
-    PAIRED,
-    SETTINGS,
-    LAZY_KEYS,
-    *BEYOND,
-    *CALIBRATION,
-)
+    *MAIN_TABLES, *APPENDIX, FIXED_KEYS, *ORDERS, *FOUND, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS,
+    PREDICTION_SETS, *CALIBRATION,
+)  # fmt: skip
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
@@ -120,13 +110,15 @@ def study_factcheck(
         orders=orders,
         dev=dev,
     )  # fmt: skip
-    found = report_of(study_log(made, setting, known, pools), made.name, drawn)
+    without = datasets_without(made, where, setting.pool) if pool is not None else ()
+    lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
+    found = report_of(study_log(made, setting, known, pools, without), made.name, drawn, lacking)
     said = [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
-    return replace(found, told=[*said, *found.told])
+    return replace(found, told=[*said, *lacking, *found.told])
 
 
-def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> StudyReport:
-    """What was found on each data set of a log, laid out."""
+def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
+    """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, surroundings(studies, name))
     own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
@@ -144,7 +136,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> Stud
         words={
             "What was replayed": said_of(studies, replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
-            "What could not be done": said_of(studies, undone),
+            "What could not be done": [*lacking, *said_of(studies, undone)],
         },
         record=record_of("factcheck", studies, record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},

@@ -1,58 +1,33 @@
-"""Tables of any study of verifier budgets: every order at every budget, how early gold appears, whose rule is open."""
+"""Tables of verifier budgets: orders at every budget, how early gold appears, the surrogate by its own keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any
 
 import polars as pl
 
-from replay.analyses.budgets import Budgets
 from replay.analyses.pool_depth import Depth
-from replay.studies.kit.gaps import Named
-from replay.studies.kit.sheet import Row, Sheet, intervals, listed, numbers
-from toolkit.show import Number, TableColumn
+from replay.analyses.surrogate_keys import UNSEEN, gaps, signs
+from replay.runs.coverage_notes import WARN_EXCLUDED
+from replay.studies.kit.fixed_budgets import FixedBudgets
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
+from replay.studies.kit.verifying_study import VerifyingStudy
+from toolkit.notes import warning
+from toolkit.show import Number, ShownInterval, TableColumn
 
 K = TableColumn("k", Number(0))
 
 
-class OfPool(Protocol):
-    """Every budget of a pool, which has a name."""
-
-    @property
-    def name(self) -> str:
-        """What tables call the pool."""
-        ...
-
-    @property
-    def made(self) -> Budgets:
-        """Its budgets."""
-        ...
-
-
-class Budgeted(Named, Protocol):
-    """What was found on a data set, budgets of its pools and how deep they are among it."""
-
-    depth: Depth
-    gold: pl.DataFrame
-    unresolved: pl.DataFrame
-    verifier: str
-    random_seed: int
-
-    @property
-    def fixed_budgets(self) -> Sequence[OfPool]:
-        """Of every pool."""
-        ...
-
-
 def of_budgets(
     name: str, heads: Sequence[str], interval: str = "", key: str = ""
-) -> Callable[[Budgeted], Iterator[Row]]:
+) -> Callable[[VerifyingStudy], Iterator[Row]]:
     """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
 
-    def found(study: Budgeted) -> Iterator[Mapping[str, Any]]:
-        for fixed in study.fixed_budgets:
+    def found(study: VerifyingStudy) -> Iterator[Mapping[str, Any]]:
+        for fixed in study.budgets.pools:
             frame: pl.DataFrame = getattr(fixed.made, name)
             for row in frame.iter_rows(named=True):
                 yield {"pool": fixed.name, **row}
@@ -60,46 +35,51 @@ def of_budgets(
     return lambda study: listed(found(study), ("pool", *heads), interval, key)
 
 
-def smallest(study: Budgeted) -> Iterator[Row]:
+def smallest(study: VerifyingStudy) -> Iterator[Row]:
     """The smallest budget at which each order is within half a point of best-of-N."""
     for row in of_budgets("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
 
-def unresolved(study: Budgeted) -> Iterator[Row]:
+def unresolved(study: VerifyingStudy) -> Iterator[Row]:
     """Claims whose margin rule has not held after k traces, with no cap but the pool."""
-    found = study.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
+    found = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
     return listed(found.iter_rows(named=True), ("k",), "share")
 
 
-def unserved(study: Budgeted) -> list[str]:
+def unserved(study: VerifyingStudy) -> list[str]:
     """Which claims are left out of a table of budgets."""
-    return [study.depth.note]
+    return [study.budgets.depth.note]
 
 
-def _too_few(shares: pl.DataFrame) -> str:
-    if shares["share"].null_count() < len(shares):
-        return ""
-    return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+def _shares_notes(depth: Depth, shares: pl.DataFrame, why: str) -> Iterator[str]:
+    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    yield depth.note
+    if missing := lacking(depth, shares):
+        few = "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+        unknown = shares["share"].null_count() == len(shares)
+        yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
 
 
-def _gold_notes(study: Budgeted) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.gold):
-        yield f"{missing:,} claims are left out: no gold label{_too_few(study.gold)}"
+def _gold_notes(study: VerifyingStudy) -> Iterator[str]:
+    return _shares_notes(study.budgets.depth, study.budgets.gold, "no gold label")
 
 
-def _unresolved_notes(study: Budgeted) -> Iterator[str]:
-    yield study.depth.note
-    if missing := lacking(study.depth, study.unresolved):
-        why = f"{missing:,} claims are left out: `{study.verifier}` did not score every valid trace"
-        yield f"{why}{_too_few(study.unresolved)}"
+def _unresolved_notes(study: VerifyingStudy) -> Iterator[str]:
+    why = f"`{study.setting.verifier}` did not score every valid trace"
+    return _shares_notes(study.budgets.depth, study.budgets.unresolved, why)
 
 
-def seed(study: Budgeted) -> list[str]:
+def many_left_out(depth: Depth, shares: pl.DataFrame) -> Iterator[str]:
+    """A warning, where many claims are left out of a table of shares."""
+    if (missing := lacking(depth, shares)) > WARN_EXCLUDED * depth.claims:
+        yield str(warning("many_left_out", f"{missing:,} of {depth.claims:,} claims are left out"))
+
+
+def seed(study: VerifyingStudy) -> list[str]:
     """What the random order was drawn from."""
-    return [f"random: seed {study.random_seed}"]
+    return [f"random: seed {study.setting.random_seed}"]
 
 
 def lacking(depth: Depth, shares: pl.DataFrame) -> int:
@@ -131,7 +111,7 @@ FOUND: tuple[Sheet[Any], ...] = (
     Sheet(
         "gold_within", "Gold label among the first k traces", (K,),
         (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
-        lambda study: listed(study.gold.iter_rows(named=True), ("k",), "share"),
+        lambda study: listed(study.budgets.gold.iter_rows(named=True), ("k",), "share"),
         ("sees gold: a diagnostic", _gold_notes),
     ),
     Sheet(
@@ -144,3 +124,77 @@ FOUND: tuple[Sheet[Any], ...] = (
     ),
 )  # fmt: skip
 """What is found without a policy."""
+SHOWN = {
+    "generation": ("Generation order", "generation_order_macro_f1_pct"),
+    "random": ("Random", "random_macro_f1_pct"),
+    "surrogate": ("Surrogate-guided", "surrogate_macro_f1_pct"),
+    "random, expected": ("Random, all orders", "expected_macro_f1_pct"),
+    "score": ("Score top-k (diagnostic)", "score_macro_f1_pct"),
+}
+LESS = {
+    "generation": ("Surrogate − generation", "generation_gap_pp"),
+    "random, expected": ("Surrogate − random", "random_gap_pp"),
+}
+VALUES = ", ".join(f"{unseen:g}" for unseen in UNSEEN)
+SIGNS = (
+    f"depends on `unseen`: whether the sign of the difference is the same for `unseen` {VALUES}, and its sign at each; "
+    "in brackets where the interval holds 0"
+)
+RANDOM = "surrogate − random: against the exact expectation over all orders"
+TheirsAt = Callable[[Any, FixedBudgets, int], Mapping[str, Any]]
+"""What a row has of the published one, from its study, pool and budget: its keys `published` and `unlike`."""
+
+
+def orders_at_budgets(study: VerifyingStudy, theirs: TheirsAt) -> Iterator[Row]:
+    """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
+    for fixed in study.budgets.pools:
+        size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
+        cells = {
+            (order, k): ShownInterval.of(cell, 100)
+            for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
+        }
+        less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
+        for k in study.setting.shown_budgets(size):
+            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
+            for order, (_, key) in LESS.items():
+                values[key] = less[order][k].points if k in less[order] else None
+                values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
+            yield Row((fixed.name, k), values=values, **theirs(study, fixed, k))
+
+
+def fixed_by_keys(study: VerifyingStudy) -> Iterator[Row]:
+    """The surrogate at the shown budgets for each `unseen` and `label_score`, against the same two orders."""
+    for fixed in study.budgets.pools:
+        for at in fixed.keys:
+            values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
+            for order, (_, key) in LESS.items():
+                if (found := at.gaps[order]) is not None:
+                    values |= {key: found.points, f"{key}_p": found.p_value}
+            yield Row((fixed.name, at.k, at.label_score, f"{at.unseen:g}"), values=values)
+
+
+def order_sheet(name: str, title: str, theirs: TheirsAt, **keys: Any) -> Sheet[Any]:
+    """The table of the orders at chosen budgets; `keys` are further ones of the sheet."""
+    columns = (
+        *(intervals(head, key) for head, key in SHOWN.values()),
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
+            for head, key in LESS.values()
+        ),
+    )
+    notes = ("score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS)
+    told = (lambda one: [f"{line}; all orders: the exact expectation" for line in seed(one)], *notes)
+    return Sheet(name, title, ("Candidate pool", K), columns, lambda one: orders_at_budgets(one, theirs), told, **keys)
+
+
+FIXED_KEYS: Sheet[Any] = Sheet(
+    "budget_keys", "Fixed verifier budgets by the surrogate's unseen and label score",
+    ("Candidate pool", K, "Label score", "Unseen"), (
+        intervals("Surrogate-guided", "surrogate_macro_f1_pct"),
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
+        ),
+    ), fixed_by_keys,
+    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
+    printed=False,
+)  # fmt: skip

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from replay.analyses.verifier_calibration import VerifierCalibration
 from replay.studies.kit.cells import shown
 from replay.studies.kit.gaps import Named
+from replay.studies.kit.report import around
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
-from toolkit.show import ReliabilityPanel
+from toolkit.show import ReliabilityPanel, reliability_figure
 from toolkit.stats.reliability import LEAST, LEAST_CLUSTERS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Calibrated(Named, Protocol):
@@ -76,46 +80,39 @@ def reliability_panels(studies: Sequence[Calibrated]) -> list[ReliabilityPanel]:
     return panels
 
 
+def calibration_figure(studies: Sequence[Any], panels: Sequence[ReliabilityPanel], width: float) -> Figure:
+    """These panels, with what they leave out."""
+    return reliability_figure(
+        panels,
+        title="Calibration of the verifiers",
+        x="mean score",
+        y="right traces",
+        note=LEFT_OUT,
+        **around(studies, width),
+    )
+
+
 LEFT_OUT = f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims"
 """What figures say of the bins."""
+COUNTED = (numbers("Traces", "traces", 0), numbers("Claims", "claims", 0))
 CALIBRATION: tuple[Sheet[Any], ...] = (
     Sheet(
         "calibration",
-        lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces",
-        ("Verifier",),
-        (
-            numbers("Traces", "traces", 0),
-            numbers("Claims", "claims", 0),
-            numbers("Right, %", "right", 1),
-            numbers("Mean score", "score", 3),
-            intervals("Brier", "brier", 4),
-            intervals("ECE", "ece", 4),
-            numbers("ECE by chance", "chance", 4),
+        lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces", ("Verifier",), (
+            *COUNTED, numbers("Right, %", "right", 1), numbers("Mean score", "score", 3),
+            intervals("Brier", "brier", 4), intervals("ECE", "ece", 4), numbers("ECE by chance", "chance", 4),
             numbers("AUROC", "auroc", 3),
-        ),
-        verifiers,
-        (
+        ), verifiers, (
             "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
-            "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance",
-            _missing,
+            "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance", _missing,
         ),
     ),
     Sheet(
-        "reliability",
-        "Right traces by the verifier's score",
-        ("Verifier", "Score"),
-        (
-            numbers("Traces", "traces", 0),
-            numbers("Claims", "claims", 0),
-            numbers("Mean score, %", "score", 1),
-            intervals("Right, %", "right", 1),
-        ),
-        bins,
-        (
+        "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
+        (*COUNTED, numbers("Mean score, %", "score", 1), intervals("Right, %", "right", 1)), bins, (
             "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
-        ),
-        needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),
+        ), needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),
     ),
-)
+)  # fmt: skip
 """Both tables."""

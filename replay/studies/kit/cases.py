@@ -1,23 +1,16 @@
-"""Example cases chosen by rule, the first example of each kind by its id, trace by trace with their texts."""
+"""Example cases as files: trace by trace with their texts, for programs, for people, and for a paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
-from replay.kinds.sample import Sample
-from replay.runs.explain import explain
-from replay.runs.result import Result
 from toolkit.errors import counted
-from toolkit.log import Log, collect
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, Number, Table, TableColumn, Tick, Words
 
 NO_TEXT = "the log has no texts of traces"
-ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted": "the log ran out of traces"}
 
 
 @dataclass(frozen=True)
@@ -70,89 +63,6 @@ class Cases:
 
     found: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A kind of example, the method that it is of, and the ids on which it holds, in order.
-
-    Where that method was not replayed, `ids` is None and `why` says why.
-    """
-
-    kind: str
-    method: str
-    ids: pl.Series | None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What cases are told with: the run, its policies, the one whose stopping is told of, and what they read."""
-
-    result: Result
-    policies: Sequence[Sample]
-    stopping: str
-    pool: str
-    verifier: str
-    cap: int
-
-
-def chosen_cases(log: Log, told: Told, rules: Iterable[Rule]) -> Cases:
-    """The first example of each rule."""
-    found, missing = [], []
-    for rule in rules:
-        if rule.ids is None:
-            missing.append(f"{rule.kind}: {rule.why}")
-        elif rule.ids.is_empty():
-            missing.append(f"{rule.kind}: no claim")
-        else:
-            found.append(_case(log, told, rule, rule.ids))
-    return Cases(tuple(found), tuple(missing))
-
-
-def scored(log: Log, told: Told, ids: pl.Series) -> pl.DataFrame:
-    """The first traces of examples, up to the cap, with the verifier's score."""
-    columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
-    traces = log.scan("traces", columns).filter(
-        (pl.col("pool") == told.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") < told.cap)
-        & pl.col("example_id").is_in(ids.implode())
-    )  # fmt: skip
-    scores = log.scan("verifications", ["trace_id", "verifier", "score"])
-    scores = scores.filter(pl.col("verifier") == told.verifier).select("trace_id", "score")
-    return collect(traces.join(scores, on="trace_id", how="left"), log).sort("example_id", "sample_index")
-
-
-def _case(log: Log, of: Told, rule: Rule, ids: pl.Series) -> Case:
-    example = str(ids[0])
-    asked = collect(
-        log.scan("examples", ["example_id", "question", "gold"]).filter(pl.col("example_id") == example), log
-    )
-    own = [policy for policy in of.policies if policy.name == rule.method]
-    told = explain(log, own, rule.method, example, texts=True)
-    outcomes = of.result.outcomes.filter(pl.col("example_id") == example).select("policy", "traces", "ending")
-    stop = next(outcomes.collect().filter(policy=of.stopping).iter_rows(named=True), {})
-    texts = {} if told.texts is None else dict(told.texts.select("sample", "text").iter_rows())
-    right = dict(scored(log, of, ids[:1]).select("sample_index", "correct").iter_rows())
-    outcome = told.outcomes.row(0, named=True)
-    return Case(
-        kind=rule.kind,
-        claims=len(ids),
-        example=example,
-        claim=asked["question"][0],
-        gold=asked["gold"][0],
-        method=rule.method,
-        answer=outcome["answer"],
-        right=None if outcome["correct"] is None else bool(outcome["correct"]),
-        used=int(stop.get("traces", of.cap)),
-        cap=of.cap,
-        ending=ENDINGS.get(stop.get("ending", ""), ""),
-        stopping=of.stopping,
-        traces=tuple(
-            CaseTrace(number, answer, right.get(number), score, lead, texts.get(number))
-            for number, answer, score, lead in told.steps.select("sample", "answer", "score", "lead").iter_rows()
-            if number is not None
-        ),
-    )
 
 
 COLUMNS = (

@@ -50,9 +50,21 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
 
 def own_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
     """The pool of each data set of a condition's examples, where each has one of its own; else nothing."""
-    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
-    found = {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
+    found = _pools(log, where, known)
     return {dataset: pools[0] for dataset, pools in found.items()} if all(len(x) == 1 for x in found.values()) else {}
+
+
+def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
+    """Data sets of a condition's examples without traces in a pool that others have; none where no other has any."""
+    found = _pools(log, where, (pool,))
+    lacking = tuple(dataset for dataset, pools in found.items() if not pools)
+    return lacking if len(lacking) < len(found) else ()
+
+
+def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Pools of each data set of a condition's examples, among those known."""
+    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
+    return {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
 
 
 def verifiers_of(log: Log, where: str | None) -> frozenset[str]:

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import copysign, hypot, sqrt
 from statistics import fmean
+from typing import Any
 
+from replay.studies.kit.published import PublishedDataset, PublishedWork, document
+from replay.studies.kit.runs import RunCells
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
@@ -66,6 +70,32 @@ class Line:
         if self.within or self.bound is None:
             return self.within
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
+
+
+def fit_of(work: PublishedWork) -> Mapping[str, Any]:
+    """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
+
+    Rows of published tables by the run that they are of, and their columns by name, with distances: points, or
+    `percent` of the published number; `relaxed`: data sets for which all are so many times as far.
+    """
+    return document(f"{work.name}_simulated")
+
+
+def known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
+    """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
+    return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
+
+
+def fitted_lines(fit: Mapping[str, Any], run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
+    """The numbers of a run that were fitted to, where they are published and the log has them."""
+    for row in fit[run]:
+        for method, of in product(row["methods"], fit["columns"][row["columns"]]):
+            wanted = numbers.value(row["table"], of["column"], method=method)
+            found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+            if wanted is not None and found is not None:
+                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+                error = sampling_error(found)
+                yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
 
 
 def bounded(line: Line, factor: float, known: Known | None) -> Line:

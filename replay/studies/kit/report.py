@@ -26,6 +26,11 @@ def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) ->
     return made
 
 
+def around(parts: Sequence[Any], width: float) -> dict[str, Any]:
+    """What every figure of some data sets (with `setting` and `simulated`) is drawn with."""
+    return {"level": parts[0].setting.settings.level, "simulated": parts[0].simulated, "width": width}
+
+
 def filed(dataset: str) -> str:
     """A data set's name in the names of files."""
     return "".join(sign if sign.isalnum() else "-" for sign in dataset)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from replay.data.conditions import matching
 from replay.kinds.sample import Sample
+from replay.runs.coverage_notes import FREE
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.studies.kit.cells import cell, compared, warnings_of
-from replay.studies.kit.gaps import unlogged
+from replay.studies.kit.gaps import told_left_out, unlogged
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
+from toolkit.notes import Note, note
 from toolkit.show import ShownInterval
 from toolkit.stats.intervals import ResampledValues
 
@@ -41,9 +44,9 @@ class RunCells:
         return warnings_of(self.result)
 
     def total(self, policy: str, metric: str) -> float | None:
-        """Sum over the examples."""
-        found = self.cell(policy, metric, self.n)
-        return None if found is None else found.estimate
+        """Sum over the examples; `metric` may be a sum, as that of a change."""
+        cells = [self.cell(policy, name, self.n) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
 
     def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
         """One mean over another, such as seconds per trace, resampled together."""
@@ -227,3 +230,25 @@ def run_without(log: Log, policies: Sequence[Sample], baseline: str, least: str,
         if baseline not in result.dropped or least in result.dropped:
             raise
         return result
+
+
+def claims_told(log: Log, reported: int, asked: int, dev: str | None) -> Iterator[Note]:
+    """How many claims are reported of those asked about, and how many are not because they are learnt from."""
+    of = "" if reported == asked else f" of the {asked:,} that are asked about"
+    yield note("claims", f"{reported:,} claims{of} are reported")
+    if dev is not None:
+        learnt = len(matching(log, dev, "dev"))
+        yield note("learnt", f"{learnt:,} claims of `dev` ({dev}) are learnt from and not reported")
+
+
+def notes_shown(run: VerifierRun, unshown: Collection[str]) -> Iterator[Note]:
+    """What the run says of numbers that tables show, which are those of no metric `unshown`.
+
+    Costs that count as free there are dashes in tables, and said to be.
+    """
+    if run.result is not None:
+        yield from (note("left_out_file", text) for text in told_left_out(run.result.excluded))
+        for one in run.result.notes:
+            if one.code != FREE and not (one.metrics and set(one.metrics) <= set(unshown)):
+                yield one
+    yield from (note("unlogged", text) for text in run.unlogged().values())

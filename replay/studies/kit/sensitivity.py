@@ -1,8 +1,8 @@
-"""Settings whose effect the study tells: of adaptive stopping and the surrogate, and of the surrogate's own keys."""
+"""Settings whose effect studies tell: of a margin and a surrogate order, and of the surrogate's own keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -14,7 +14,9 @@ from replay.analyses.surrogate_keys import UNSEEN
 from replay.kinds.sample import Sample
 from replay.sampling.stops import Margin
 from replay.sampling.surrogate import LABEL_SCORES
-from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.kit.sheet import Row, Sheet, intervals, listed, numbers
+from replay.studies.kit.verifying import VerifyingSetting
+from replay.studies.kit.verifying_study import VerifyingStudy
 from toolkit.log import Log
 
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -30,7 +32,7 @@ MEASURED = ("macro_f1", "operations")
 
 def sensitivity(
     log: Log,
-    setting: FactcheckSetting,
+    setting: VerifyingSetting,
     size: int,
     *,
     margins: Sequence[float] | None = None,
@@ -58,8 +60,8 @@ def sensitivity(
     return sweep(log, SWEPT, tried(), MEASURED, setting.pool, **setting.asked)
 
 
-def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
-    """The same of algorithm 3 for every combination of the surrogate's own keys."""
+def surrogate_keys(log: Log, setting: VerifyingSetting) -> SettingSweep:
+    """The same of the surrogate under the study's margin for every combination of the surrogate's own keys."""
     policy = Sample(
         name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
         features=setting.features, stop=setting.margin,
@@ -81,3 +83,27 @@ def told_missing(found: SettingSweep) -> list[str]:
     policies = len(found.table) // len(MEASURED)
     count = f"{len(found.missing)} of the {policies} settings cannot be replayed and are dashes"
     return [f"{count}, such as {name}: {why}" for name, why in found.missing.items()][:1]
+
+
+def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
+    """Macro-F1 and operations for every setting."""
+    f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
+    found = f1.with_columns(operations=spent["estimate"])
+    return listed(found.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
+
+
+def _by_keys(study: VerifyingStudy) -> Iterator[Row]:
+    for row in _settings(study.surrogate_keys, KEYS):
+        yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
+
+
+COLUMNS = (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2))
+SETTINGS: Sheet[Any] = Sheet(
+    "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"), COLUMNS,
+    lambda study: _settings(study.sensitivity, SWEPT),
+    ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity", printed=False,
+)  # fmt: skip
+SETTINGS_OF_KEYS: Sheet[Any] = Sheet(
+    "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
+    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _by_keys, group="keys", printed=False,
+)  # fmt: skip

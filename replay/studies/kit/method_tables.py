@@ -1,17 +1,17 @@
-"""Tables that the thesis does not have: paired differences, means over orders, further policies, prediction sets."""
+"""Tables of verifying methods: paired differences, means over orders, further policies, prediction sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from replay.kinds.every_example import EVERY
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.study import Method, Study
-from replay.studies.factcheck.tables import percent
-from replay.studies.kit.cells import PolicyCells
 from replay.studies.kit.coverage import COVERAGE, COVERAGE_NOTES, METRICS, coverage
 from replay.studies.kit.gaps import reasons
+from replay.studies.kit.method_columns import MethodOfRun, percent
+from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
+from replay.studies.kit.verifying_study import VerifyingStudy
 
 PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
 DIFFERENCES = (("macro_f1", "Macro-F1"), ("accuracy", "Accuracy"))
@@ -37,7 +37,7 @@ def _orders(number: int) -> str:
     return "1 order" if number == 1 else f"{number} orders"
 
 
-def _compared(study: Study) -> dict[str, Methods]:
+def _compared(study: VerifyingStudy) -> dict[str, Methods]:
     """The comparisons of a data set, by what the table of pairs calls them."""
     verifier, other = study.setting.verifier, study.setting.other_verifier
     found = {f"{verifier}, N = {study.main.cap}": study.main}
@@ -46,7 +46,7 @@ def _compared(study: Study) -> dict[str, Methods]:
     return found | {f"{verifier}, means over {_orders(study.setting.orders)}": study.averaged}
 
 
-def paired(study: Study) -> Iterator[Row]:
+def paired(study: VerifyingStudy) -> Iterator[Row]:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
     for name, methods in _compared(study).items():
         for method, against in PAIRS:
@@ -54,15 +54,15 @@ def paired(study: Study) -> Iterator[Row]:
                 yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
 
 
-def _why_not_paired(study: Study) -> Iterator[str]:
+def _why_not_paired(study: VerifyingStudy) -> Iterator[str]:
     for name, methods in _compared(study).items():
         yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
 
-def averaged(study: Study) -> Iterator[Row]:
+def averaged(study: VerifyingStudy) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     for name in VERIFYING:
-        of = Method(study.averaged, name, study)
+        of = MethodOfRun(study.averaged, name)
         values = {} if name == BEST else _differences(of.cells, name, BEST)
         yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
 
@@ -73,18 +73,18 @@ CALLS = (
 )
 
 
-def variants(study: Study) -> Iterator[Row]:
+def variants(study: VerifyingStudy) -> Iterator[Row]:
     """Further policies beside adaptive stopping and the surrogate."""
     result = study.variants.result
     if result is not None:
         methods = Methods(result, study.setting.verifier, study.setting.cap)
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
-            of = PolicyCells(result.statistics, name)
+            of = MethodOfRun(methods, name)
             abstains = of.cell("answer_rate") is not None
             yield Row((name,), of, {} if abstains or name == SURROGATE else _differences(methods, name, SURROGATE))
 
 
-def _dropped(study: Study) -> Iterator[str]:
+def _dropped(study: VerifyingStudy) -> Iterator[str]:
     if study.variants.coverage:
         yield "conformal: of the whole pool, so that every label which some trace gives has a score"
     yield from study.variants.missing
@@ -96,32 +96,24 @@ LESS = (
     f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate; a dash for policies that abstain, "
     "which counts as wrong"
 )
-PAIRED = Sheet(
+PAIRED: Sheet[Any] = Sheet(
     "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
 )  # fmt: skip
-BEYOND: tuple[Sheet[Study], ...] = (
-    Sheet(
-        "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
-        ("Method",),
-        (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
-        averaged,
-        (
-            "differences: paired, against exhaustive best-of-N",
-            "exhaustive best-of-N differs a little from table 5.1 where traces of unlike labels tie: the first wins",
-        ), group="orders",
-    ),
-    Sheet(
-        "variants", "Further policies", ("Policy",), (
-            percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
-            *DIFFERENCE_COLUMNS, *CALLS, *METRICS,
-        ), variants, (LESS, _dropped),
-        group="variants",
-    ),
-    Sheet(
-        "coverage", "Prediction sets by class", ("Policy", "Class"), COVERAGE,
-        lambda study: coverage(study.variants.coverage), COVERAGE_NOTES, group="variants",
-        needed=lambda studies: any(study.variants.coverage for study in studies),
-    ),
+AGAINST = "differences: paired, against exhaustive best-of-N"
+MEANS_OVER_ORDERS: Sheet[Any] = Sheet(
+    "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
+    ("Method",), (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
+    averaged, (AGAINST,), group="orders",
 )  # fmt: skip
-"""Means over orders, further policies, and the prediction sets of those that have them."""
+VARIANTS: Sheet[Any] = Sheet(
+    "variants", "Further policies", ("Policy",), (
+        percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
+        *DIFFERENCE_COLUMNS, *CALLS, *METRICS,
+    ), variants, (LESS, _dropped), group="variants",
+)  # fmt: skip
+PREDICTION_SETS: Sheet[Any] = Sheet(
+    "coverage", "Prediction sets by class", ("Policy", "Class"), COVERAGE,
+    lambda study: coverage(study.variants.coverage), COVERAGE_NOTES, group="variants",
+    needed=lambda studies: any(study.variants.coverage for study in studies),
+)  # fmt: skip

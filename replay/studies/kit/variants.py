@@ -1,4 +1,4 @@
-"""The thesis's future work as policies (section 6.3), which may need claims to learn from."""
+"""Further policies beside adaptive stopping and the surrogate, some of which need examples to learn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from replay.kinds.sample import Sample
 from replay.runs.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Never
-from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE, FactcheckSetting
+from replay.studies.kit.methods import ADAPTIVE, SURROGATE
+from replay.studies.kit.verifying import VerifyingSetting
 from toolkit.log import Log
 
 BONUS = 0.5
@@ -28,17 +29,19 @@ class Variants:
     coverage: tuple[ClassCoverage, ...] = ()
 
 
-def variants(log: Log, setting: FactcheckSetting) -> Variants:
+def variants(log: Log, setting: VerifyingSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
     policies = [*variant_policies(setting), every_example(setting.pool)]
-    hint = "name the claims to learn from with `dev` to see those that are fitted"
+    hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
     result, missing = run_fitted(log, policies, **setting.asked)
     found = () if result is None else tuple(class_coverage(log, result))
     return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), found)
 
 
-def variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
-    """The future work as policies, beside adaptive stopping and the surrogate."""
+def variant_policies(setting: VerifyingSetting) -> Iterator[Sample]:
+    """Adaptive stopping and the surrogate; an upper-confidence order; with examples to learn from, surrogates fitted
+    before, calibrated margins, and prediction sets of the whole pool.
+    """
     common: dict[str, Any] = {
         "pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap, "stop": setting.margin
     }  # fmt: skip
