@@ -10,33 +10,42 @@ import numpy as np
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
-from toolkit.log.describe.worth import BEST, HONEST, Signal, signals_of, suffix_lengths
+from toolkit.log.describe.worth import BEST, HONEST, WHOLE, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, aucs_by_group, unit_numbers
 from toolkit.stats.influences import Influenced, mean_of, pooled_area
 
-POOLED, WITHIN = "pooled", "within"
+POOLED, WITHIN = OVER = ("pooled", "within")
+LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"
+"""Kinds of verifiers, as manifests name them."""
+HALF = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class SignalAreas:
-    """A signal's areas by what they are over, `pooled` and `within`, and what is to be said of it.
+    """A signal's scores (N,) and its areas by what they are over, `pooled` and `within`; what is to be said of it.
 
     `widened`: by what its standard error is multiplied, for scores out of fold.
     """
 
     name: str
-    traces: int
+    score: np.ndarray
     areas: Mapping[str, Influenced]
     widened: float
     remark: str
+
+    @property
+    def traces(self) -> int:
+        """How many have a score."""
+        return int((~np.isnan(self.score)).sum())
 
     def interval(self, over: str, level: float = 0.95) -> Interval:
         """An area with its interval, by question or cluster."""
         return self.areas[over].interval(level, self.widened)
 
-    def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
-        """The difference to another signal's area on the same traces."""
-        return self.areas[over].minus(other.areas[over], level, max(self.widened, other.widened))
+    def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
+        """How far an area is above one half."""
+        own = self.areas[over]
+        return own.minus(Influenced(HALF, np.zeros_like(own.influence), own.units), level, self.widened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +53,8 @@ class MeasuredPool:
     """The judged traces of a pool that its `verifier` scored, and what each signal tells of them.
 
     `temperature`: that of sampling, None where there are several; `train`: traces of the training rows, None where
-    there are none. `signals`: by name, suffixes by how their length was chosen (`BEST`, `HONEST`).
+    there are none. `signals`: by name, suffixes by how their length was chosen (`BEST`, `HONEST`); `kinds`: of
+    verifiers.
     """
 
     pool: str
@@ -53,6 +63,7 @@ class MeasuredPool:
     traces: ScoredTraces
     train: ScoredTraces | None
     signals: Mapping[str, SignalAreas]
+    kinds: Mapping[str, str]
 
     @property
     def single(self) -> bool:
@@ -64,17 +75,44 @@ class MeasuredPool:
         """Those of its verifier."""
         return self.signals[self.verifier]
 
+    @property
+    def logprobs(self) -> dict[str, SignalAreas]:
+        """Log-probabilities of suffixes and of the whole text; where none are logged, verifiers of them."""
+        plain = {name: self.signals[name] for name in (BEST, HONEST, WHOLE) if self._known(name)}
+        return plain or {name: self.signals[name] for name in self.of_kind(LOGPROB)}
+
+    def _known(self, name: str) -> bool:
+        return name in self.signals and self.signals[name].traces > 0
+
+    def of_kind(self, *kinds: str) -> list[str]:
+        """Verifiers of some kinds, the best first."""
+        found = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
+        return sorted(found, key=lambda name: -self.signals[name].areas[POOLED].estimate)
+
+    def less(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
+        """How far the verifier's area is above another signal's, on the traces that both score."""
+        own, widened = self.latent, max(self.latent.widened, other.widened)
+        both = ~np.isnan(own.score) & ~np.isnan(other.score)
+        first, second = (
+            one.areas if both.sum() == one.traces else _areas(self.traces, np.where(both, one.score, np.nan))
+            for one in (own, other)
+        )
+        return first[over].minus(second[over], level, widened)
+
 
 def measured(
-    temperature: float | None, verifier: str, traces: ScoredTraces, train: ScoredTraces | None, untrained: str
-) -> MeasuredPool:
+    temperature: float | None, verifier: str, traces: ScoredTraces, train: ScoredTraces | None,
+    kinds: Mapping[str, str], untrained: str,
+) -> MeasuredPool:  # fmt: skip
     """Every signal of the traces that a verifier scored, each on those that it has a value of."""
     own = among(traces, ~np.isnan(traces.scores[verifier]))
     lengths = suffix_lengths(own, train)
     found = {}
     for one in signals_of(own, train, untrained, lengths):
-        found[one.remark if one.remark in (BEST, HONEST) else one.name] = _areas(own, one)
-    return MeasuredPool(traces.pool, temperature, verifier, own, train, found)
+        of_suffix = one.remark in (BEST, HONEST)
+        areas = SignalAreas(one.name, one.score, _areas(own, one.score), one.widened, one.remark)
+        found[one.remark if of_suffix else one.name] = areas
+    return MeasuredPool(traces.pool, temperature, verifier, own, train, found, kinds)
 
 
 def among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
@@ -106,12 +144,10 @@ def kinds_of(log: Log) -> dict[str, str]:
     return found
 
 
-def _areas(traces: ScoredTraces, signal: Signal) -> SignalAreas:
-    known, size = ~np.isnan(signal.score), int(traces.unit.max()) + 1
+def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
+    known, size = ~np.isnan(score), int(traces.unit.max()) + 1
     _, first = np.unique(traces.example, return_index=True)
-    score = np.where(known, signal.score, np.nan)
-    areas = {
-        POOLED: pooled_area(signal.score[known], traces.right[known], traces.unit[known], size),
+    return {
+        POOLED: pooled_area(score[known], traces.right[known], traces.unit[known], size),
         WITHIN: mean_of(aucs_by_group(score, traces.right, traces.example), traces.unit[first], size),
     }
-    return SignalAreas(signal.name, int(known.sum()), areas, signal.widened, signal.remark)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -16,6 +15,8 @@ from replay.data.conditions import matching, matching_or_none, of_dataset
 from replay.data.contents import read_contents
 from replay.studies.kit.choices import reported
 from replay.studies.latent.ablated import Ablations
+from replay.studies.latent.gains import Gains, gains_of
+from replay.studies.latent.questions import Verdict
 from replay.studies.latent.settings import LATENT, LatentSetting
 from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
 from toolkit.errors import ThinkbackError, argument, listed
@@ -33,8 +34,9 @@ class LatentStudy:
 
     `where`, `on`: conditions on its reported examples and on its training rows. `states`: the model whose hidden states
     its traces have, empty where there are none; `kinds`: of the log's verifiers. `pools`: those that a verifier of
-    the study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them.
-    `missing`: why something was not found, by what.
+    the study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them,
+    `gains`: of these; `chosen` (E,): the examples on which their settings were chosen. `models`: that which wrote the
+    traces of a pool. `missing`: why something was not found, by what.
     """
 
     dataset: str
@@ -45,10 +47,14 @@ class LatentStudy:
     states: str
     kinds: Mapping[str, str]
     pools: tuple[MeasuredPool, ...]
+    models: Mapping[str, str]
     strategies: Strategies | None = None
     front: Frontier | None = None
+    chosen: np.ndarray | None = None
+    gains: Gains = field(default_factory=Gains)
     missing: Mapping[str, str] = field(default_factory=dict)
     ablations: Ablations = field(default_factory=Ablations)
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def simulated(self) -> bool:
@@ -56,15 +62,20 @@ class LatentStudy:
         return self.log.simulated
 
     @property
+    def shown(self) -> tuple[MeasuredPool, ...]:
+        """The pools that tables show: that which is sampled from, and that of the probes."""
+        probe = None if self.strategies is None else self.strategies.source.probe
+        return tuple(one for one in self.pools if one is self.main or one.pool == probe)
+
+    def beside(self, pool: MeasuredPool) -> bool:
+        """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
+        greedy = next((one for one in self.shown if one.temperature == 0), self.main)
+        return self.asked.published and pool is greedy
+
+    @property
     def main(self) -> MeasuredPool:
         """The pool that verdicts are of."""
         return self.pools[0]
-
-    @cached_property
-    def chosen(self) -> np.ndarray:
-        """Where settings of strategies are chosen (E,); elsewhere they are reported."""
-        made = self.strategies
-        return np.zeros(0, bool) if made is None else halved(made.examples, self.asked.settings.seed)
 
 
 def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
@@ -111,11 +122,11 @@ def _studies(log: Log, asked: LatentSetting, ids: pl.Series, train: pl.Series) -
             verifier = next((name for name in asked.verifiers if name in traces.scores), None)
             if verifier is not None:
                 own = fitted.get((dataset, traces.pool))
-                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, own, UNTRAINED))
+                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, own, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
                 dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
-                states_of(log, dataset), kinds, tuple(pools),
+                states_of(log, dataset), kinds, tuple(pools), models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, found)
 
@@ -137,10 +148,12 @@ def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStud
             study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=asked.action,
             orders=asked.orders, seed=asked.settings.seed, where=study.where,
         )  # fmt: skip
-        front = front_of(made, halved(made.examples, asked.settings.seed), asked.settings)
+        chosen = halved(made.examples, asked.settings.seed)
+        front = front_of(made, chosen, asked.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
-    return replace(study, strategies=made, front=front)
+    gains = gains_of(made, front, chosen, asked.settings)
+    return replace(study, strategies=made, front=front, chosen=chosen, gains=gains)
 
 
 def _temperature(study: LatentStudy, pool: str) -> float | None:
@@ -163,3 +176,12 @@ def states_of(log: Log, dataset: str) -> str:
         counts[model] = collect(rows.select(pl.len()), log).item()
     best = max(counts, key=lambda name: counts[name], default="")
     return best if counts.get(best) else ""
+
+
+def models_of(log: Log, dataset: str) -> dict[str, str]:
+    """The model that wrote the first attempts of each pool of a data set; none where there are several."""
+    own = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
+    traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
+    pairs = traces.join(own, on="example_id", how="semi").select("pool", "model").unique()
+    found = collect(pairs.group_by("pool").agg(pl.col("model").first(), pl.len()), log)
+    return {pool: model for pool, model, count in found.sort("pool").iter_rows() if count == 1 and model is not None}
