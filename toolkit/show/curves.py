@@ -91,7 +91,8 @@ def curves_figure(
 ) -> Figure:
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
-    `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`. Axes show the region of the
+    `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`; else on a plain one, with
+    ticks at integers, or at `ticks`. Axes show the region of the
     lines that a system could have; a diagnostic that leaves it has its last number at the edge, and a panel of
     diagnostics alone has a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow,
     and stand side by side where they would hide one another. `note` stands below in place of what is said of bands.
@@ -181,6 +182,12 @@ def _scale(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling:
 
     calm(axes)
     axes.yaxis.set_major_locator(MaxNLocator(6))
+    if not doubling and ticks is not None:
+        room = 0.05 * (ks[-1] - ks[0]) or 0.5
+        axes.set_xlim(ks[0] - room, ks[-1] + room)
+        axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        return
     if not doubling:
         axes.set_xlim(ks[0] - 0.5, ks[-1] + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(8 if width > 3 else 6, integer=True))

@@ -10,6 +10,16 @@ from replay.latent.place_probes import PlaceArea
 from replay.latent.probe_samples import ModelArea, SeededArea
 from toolkit.stats import Interval
 
+TEMPERATURES, TRANSFER, READERS, LOCATIONS = "temperatures", "transfer", "readers", "locations"
+MODELS, SIZES, SHARES, SUFFIXES = (
+    "kinds of classifiers",
+    "sizes of the training set",
+    "shares of right ones",
+    "suffixes",
+)
+ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
+"""What may be missing, by name."""
+
 
 @dataclass(frozen=True)
 class TemperatureArea:

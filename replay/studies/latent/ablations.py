@@ -19,9 +19,22 @@ from replay.data.conditions import matching, matching_or_none
 from replay.latent.place_probes import joint, location_map, pooled, score_table, transfer
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
 from replay.latent.probe_samples import ModelArea, by_model, by_questions, by_share
-from replay.studies.latent.ablated import Ablations, SuffixArea, TemperatureArea, VotesAt
+from replay.studies.latent.ablated import (
+    ENTROPY,
+    LOCATIONS,
+    MODELS,
+    READERS,
+    SHARES,
+    SIZES,
+    TEMPERATURES,
+    TRANSFER,
+    VOTES,
+    Ablations,
+    SuffixArea,
+    TemperatureArea,
+    VotesAt,
+)  # fmt: skip
 from replay.studies.latent.study import LatentStudy
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import Interval
 from toolkit.stats.influences import pooled_area
@@ -36,14 +49,7 @@ MOST_NUMBERS = 2**22
 """Of the training rows of a fit: what long states leave of the traces."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
-TEMPERATURES, TRANSFER, READERS, LOCATIONS = "temperatures", "transfer between data sets", "readers", "locations"
-MODELS, SIZES, SHARES, SUFFIXES = (
-    "kinds of classifiers",
-    "sizes of the training set",
-    "shares of right ones",
-    "suffixes",
-)
-ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
+FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
 FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
 """What states are needed for."""
 
@@ -129,7 +135,9 @@ def _pool(study: LatentStudy, own: PlacedTraces) -> str:
 
 
 def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
-    """The paper's layers and tokens, where the states have any of both, else all of them."""
+    """The paper's layers and tokens, where the states have any of both; all of few places, or of others."""
+    if len(places) <= MOST_PLACES:
+        return list(range(len(places)))
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
@@ -255,14 +263,13 @@ def _entropy(study: LatentStudy, found: _Found) -> VotesEntropy | None:
 
 def _votes(study: LatentStudy, found: _Found) -> Iterator[VotesAt]:
     own = _pools_with_several(study)
-    try:
-        frame = by_temperature(study.log, where=study.where, settings=study.asked.settings)
-    except ThinkbackError as error:
-        found.missing[VOTES] = str(error)
+    if len({degree for pool, degree in temperatures(study.log).items() if pool in own}) < 2:
+        found.missing[VOTES] = FEW_DEGREES
         return
+    frame = by_temperature(study.log, where=study.where, settings=study.asked.settings)
     frame = frame.filter(pl.col("metric") == "majority", pl.col("pool").is_in(own), pl.col("estimate").is_not_null())
     if frame["temperature"].n_unique() < 2:
-        found.missing[VOTES] = "votes were drawn at fewer than two known temperatures"
+        found.missing[VOTES] = FEW_DEGREES
         return
     for row in frame.sort("k", "temperature").iter_rows(named=True):
         accuracy = Interval(row["estimate"], row["low"], row["high"], row["n"], None)
