@@ -35,13 +35,14 @@ def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
     """Why cells are dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
-    yield Gap("a verifier has a dash where it did not score the traces", frozenset(rewards(studies)))
+    if own := rewards(studies):
+        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
     yield Gap(
         "a model or verifier of the paper has a dash where the log has none of this name",
         frozenset({*MODELS, *REWARDS}),
     )
-    models = {f"{name}_auc" for study in studies for name in study.models.values()}
-    yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
+    if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
+        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
     tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
     for what, columns in ((READERS, {OWN, OTHER}), (TRANSFER, tested)):
         for line in said_of(studies, lambda study, what=what: _why(study, what)):  # type: ignore[misc]

@@ -14,6 +14,9 @@ from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneou
 
 NOTHING = PairedInterval(None, None, None, None, 0, None)
 
+LEAST_DOUBTED = 0.05
+"""Share of probes that a setting of conditional voting doubts at least, and believes at least."""
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -74,15 +77,15 @@ def conditional_gains(
     made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
     """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
-    and against the same numbers of samples for probes that a coin doubts. Settings that doubt no probe, or all of
-    them, are left out.
+    and against the same numbers of samples for probes that a coin doubts. Settings that doubt hardly any probe, or
+    nearly all of them, are left out.
     """
     on = made.among(~chosen)
     plain, by_coin = list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         of = on.conditional(row["verifier"])
-        if not rungs.below or not 0 < of.fires(rungs.below[0]).mean() < 1:
+        if not rungs.below or not LEAST_DOUBTED <= of.fires(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
         right, paid = rungs.outcomes(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])

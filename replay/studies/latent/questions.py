@@ -24,11 +24,11 @@ class Question(StrEnum):
     """What is asked of a data set, as tables and reports write it."""
 
     CHANCE = "is the verifier better than chance"
-    LOGPROBS = "does it beat log-probabilities"
-    WEIGHTED = "does voting weighted by it beat plain voting at equal samples"
-    BEST = "does best-of-n by it beat plain voting at equal samples"
+    LOGPROBS = "does the verifier beat log-probabilities"
+    WEIGHTED = "does voting weighted by its scores beat plain voting at equal samples"
+    BEST = "does best-of-n by its scores beat plain voting at equal samples"
     CONDITIONAL = "does conditional voting beat plain voting at equal samples"
-    COIN = "does its score beat a coin in conditional voting"
+    COIN = "do its scores beat a coin in conditional voting"
     ORACLE = "does any strategy reach the oracle"
 
 

@@ -45,7 +45,7 @@ def measured_on(study: LatentStudy) -> Iterator[str]:
     made = study.asked.settings
     simulated = " (simulated)" if study.simulated else ""
     yield f"log: {study.log.name}{simulated}, SHA-256 {study.log.digest()}"
-    yield f"examples: {study.where}; training rows: {study.on}"
+    yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
     yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.shown)
     if study.strategies is not None:
         source = study.strategies.source

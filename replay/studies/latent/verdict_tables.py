@@ -64,9 +64,7 @@ def _conditional(study: LatentStudy) -> Iterator[Row]:
 
 def _halves_told(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
-        yield (
-            f"settings chosen on {study.front.chosen:,} questions, all that is shown is of {study.front.reported:,} others"
-        )
+        yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
 
 
 ACCURACY = (
@@ -83,7 +81,8 @@ CONDITIONAL = Sheet[LatentStudy](
     _conditional,
     (_halves_told,
      "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
-     "that nothing beat where they were chosen, those that doubt some probes. Intervals hold for all of them at once. "
+     "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
+     "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
     "Data set", needed=lambda studies: any(study.gains.conditional for study in studies),
 )  # fmt: skip

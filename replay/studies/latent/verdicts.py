@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from replay.analyses.strategies import WEIGHTED
 from replay.studies.latent.questions import Answer, Question, Verdict, answered, gain_verdict
-from replay.studies.latent.signals import OVER, MeasuredPool, SignalAreas
+from replay.studies.latent.signals import OVER, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import FRONT, LatentStudy
 from toolkit.log.describe.worth import BEST, HONEST
 from toolkit.stats import PairedInterval
 
 NO_LOGPROBS = "no log-probabilities are logged, and no verifier gives them"
+ONE_TRACE = "the verifier scored one trace a question"
 NO_PROBE = "the verifier scored no pool of single attempts for a probe"
 ONE_SAMPLE = "the pool that is sampled from has one sample a question"
 NO_SCORES = "the verifier scored too few samples of the pool that is sampled from"
@@ -31,17 +33,20 @@ def rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
 
 def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
     pool, level = study.main, study.asked.settings.level
-    chance = [pool.latent.over_chance(over, level) for over in OVER]
-    for over, difference in zip(OVER, chance, strict=True):
-        yield Verdict(Question.CHANCE, answered(difference), over, "0.5", difference)
+    for over in OVER:
+        if over == WITHIN and pool.single:
+            yield Verdict(Question.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
+        else:
+            difference = pool.latent.over_chance(over, level)
+            yield Verdict(Question.CHANCE, answered(difference), over, "0.5", difference)
     against = list(rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
-        if not against:
-            yield Verdict(Question.LOGPROBS, Answer.UNASKED, over, why=NO_LOGPROBS)
-            continue
-        pairs = [(name, pool.less(one, over, raised)) for name, one in against]
-        yield _beats_all(over, pairs)
+        why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
+        if why:
+            yield Verdict(Question.LOGPROBS, Answer.UNASKED, over, why=why)
+        else:
+            yield _beats_all(over, [(name, pool.less(one, over, raised)) for name, one in against])
 
 
 def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
@@ -55,8 +60,10 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
 
 def _of_strategies(study: LatentStudy) -> Iterator[Verdict]:
     gains, unserved = study.gains, study.missing.get(FRONT)
+    left_out = {} if study.strategies is None else study.strategies.left_out or {}
+    negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, found, why in (
-        (Question.WEIGHTED, gains.weighted, NO_SCORES),
+        (Question.WEIGHTED, gains.weighted, negative),
         (Question.BEST, gains.best, NO_SCORES),
         (Question.CONDITIONAL, gains.conditional, NO_PROBE),
         (Question.COIN, gains.coin, NO_PROBE),
