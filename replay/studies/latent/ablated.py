@@ -19,6 +19,8 @@ MODELS, SIZES, SHARES, SUFFIXES = (
 )
 ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
 """What may be missing, by name."""
+FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
+"""What states are needed for."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,8 @@ from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
 from replay.latent.probe_samples import ModelArea, by_model, by_questions, by_share
 from replay.studies.latent.ablated import (
     ENTROPY,
-    LOCATIONS,
-    MODELS,
+    FITTED,
     READERS,
-    SHARES,
-    SIZES,
     TEMPERATURES,
     TRANSFER,
     VOTES,
@@ -50,8 +47,6 @@ MOST_NUMBERS = 2**22
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
-FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
-"""What states are needed for."""
 
 
 @dataclass

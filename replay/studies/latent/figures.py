@@ -14,12 +14,7 @@ from toolkit.show.page import WIDTH
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHANCE = 0.5
-
-
-def _chance(at: Sequence[float]) -> PlottedCurve:
-    ends = (min(at), max(at))
-    return PlottedCurve("chance", ends, (CHANCE,) * 2, (None,) * 2, (None,) * 2, diagnostic=True, sees="")
+CHANCE = ("chance", 0.5)
 
 
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
@@ -35,7 +30,7 @@ def _locations(study: LatentStudy) -> list[Panel]:
     for layer in sorted({layer for layer, _ in found}, reverse=True):
         for name, tokens in _parts({token for own, token in found if own == layer}):
             line = curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
-            panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line, _chance(tokens)]))
+            panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
 
@@ -45,7 +40,7 @@ def _areas(
     most = max(len(curves) for _, curves in panels)
     return curves_figure(
         panels, title=title, x=x, y="AUC, %", doubling=False, simulated=simulated, width=width,
-        banded=most, note=note,
+        banded=most, note=note, reference=CHANCE,
     )  # fmt: skip
 
 
@@ -74,7 +69,7 @@ def _signed(numbers: Sequence[int]) -> tuple[str, ...]:
 
 def _drawn_heat(panels: Sequence[Heat], title: str, simulated: bool, width: float = WIDTH) -> Figure:
     return heat_figure(
-        panels, columns=1, title=title, x="token", y="layer", decimals=0, simulated=simulated, width=width,
+        panels, columns=1, title=title, x="token", y="layer", simulated=simulated, width=width,
         note="AUC, %; chance is 50; intervals: see the table `locations`",
     )  # fmt: skip
 
@@ -102,7 +97,7 @@ def _models(study: LatentStudy) -> list[Panel]:
         tokens, medians = tuple(one.token for one in own), tuple(one.median for one in own)
         ends = tuple(one.least for one in own), tuple(one.most for one in own)
         curves.append(PlottedCurve(model, tokens, medians, *ends))
-    return [("", [*curves, _chance(curves[0].k)])] if curves else []
+    return [("", curves)] if curves else []
 
 
 def _drawn_models(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
@@ -112,15 +107,15 @@ def _drawn_models(panels: Sequence[Panel], title: str, simulated: bool, width: f
 
 def _suffixes(study: LatentStudy) -> list[Panel]:
     found, curves = study.ablations.suffixes, []
-    for name, key in (("log-probability of the last k tokens", "logprob"), ("their states", "states")):
+    for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
         own = [(one.length, getattr(one, key)) for one in found if getattr(one, key) is not None]
         if own:
             curves.append(curve_of(name, [length for length, _ in own], [area for _, area in own]))
-    return [("", [*curves, _chance([one.length for one in found])])] if curves else []
+    return [("", curves)] if curves else []
 
 
 def _drawn_suffixes(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    return _areas(panels, "suffix, tokens", title, simulated, width)
+    return _areas(panels, "tokens of the suffix, k", title, simulated, width)
 
 
 def _votes(study: LatentStudy) -> list[Panel]:

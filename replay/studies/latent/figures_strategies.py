@@ -148,7 +148,7 @@ def _drawn(
     ticks = doubled if most > 2 else [1, 1.25, 1.5, 1.75, 2]
     return curves_figure(
         panels, title=title, x=x, ticks=ticks, simulated=simulated, width=width,
-        banded=4, note=note,
+        banded=4, note=note, scales=["accuracy"] * len(panels) if len(panels) > 2 else (),
     )  # fmt: skip
 
 
