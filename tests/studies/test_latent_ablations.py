@@ -59,7 +59,7 @@ def planted(where: Path, examples: int, **model: object) -> Log:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    return planted(tmp_path_factory.mktemp("ablated"), 240)
+    return planted(tmp_path_factory.mktemp("ablated"), 200)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,7 @@ def test_entropy_is_that_of_a_plain_loop(log: Log) -> None:
     assert found.correlation.low < found.correlation.estimate < found.correlation.high
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("svg_only")
 def test_tables_and_figures_come_with_the_command(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
