@@ -26,9 +26,8 @@ def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
     for key, one in pool.signals.items():
         less = pool.less(one, over, study.asked.settings.level)
         if one is not pool.latent and less.difference is not None:
-            told = f"{one.name} ({key})" if key != one.name else one.name
             low, high = (None if end is None else -SCALE * end for end in (less.high, less.low))
-            found.append(PolicyDifference(told, -SCALE * less.difference, low, high))
+            found.append(PolicyDifference(one.told(key), -SCALE * less.difference, low, high))
     return sorted(found, key=lambda one: -one.difference)
 
 

@@ -68,7 +68,7 @@ def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
         (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
-    against = f"{shown.samples:.3g} samples"
+    against = f"{'a coin' if question is Question.COIN else 'plain voting'}, {shown.samples:.3g} samples"
     return Verdict(
         question, found, against=against, difference=shown.difference,
         gained=tuple(one.samples for one in up), lost=tuple(one.samples for one in down),

@@ -38,6 +38,10 @@ class SignalAreas:
         """How many have a score."""
         return int((~np.isnan(self.score)).sum())
 
+    def told(self, key: str) -> str:
+        """Its name in words, of a suffix with how its length was chosen; `key`: what it is among the signals."""
+        return self.name if key == self.name else f"{self.name} ({key})"
+
     def interval(self, over: str, level: float = 0.95) -> Interval:
         """An area with its interval, by question or cluster."""
         return self.areas[over].interval(level, self.widened)

@@ -51,7 +51,7 @@ def _compared(over: str) -> Sheet[LatentStudy]:
         ]
         own = rewards(studies)
         if over == POOLED and any(study.asked.published for study in studies):
-            made += [intervals(told, key, 3) for key, told in REWARDS.items()]
+            made += [intervals(told, key, 3, drop=2) for key, told in REWARDS.items()]
             own = [name for name in own if not any(is_of(name, key, REWARDS) for key in REWARDS)]
         return made + [intervals(f"`{name}`", name, 3, drop=1) for name in own]
 
@@ -182,14 +182,13 @@ def _signals(study: LatentStudy) -> Iterator[Row]:
         for key, one in pool.signals.items():
             if not one.traces:
                 continue
-            told = f"{one.name} ({key})" if key != one.name else one.name
             values: dict[str, Value] = {"traces": one.traces, "auc": _area(study, one)}
             values["auc_within"] = None if pool.single else _area(study, one, WITHIN)
             if one is not pool.latent:
                 for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
                     less = pool.less(one, over, level)
                     values[name] = difference(less) if over == POOLED or not pool.single else None
-            yield Row((pool.pool, told), values=values)
+            yield Row((pool.pool, one.told(key)), values=values)
 
 
 EVERY_SIGNAL = Sheet[LatentStudy](

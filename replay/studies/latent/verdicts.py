@@ -46,7 +46,7 @@ def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
         if why:
             yield Verdict(Question.LOGPROBS, Answer.UNASKED, over, why=why)
         else:
-            yield _beats_all(over, [(name, pool.less(one, over, raised)) for name, one in against])
+            yield _beats_all(over, [(one.told(name), pool.less(one, over, raised)) for name, one in against])
 
 
 def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
