@@ -65,7 +65,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     if taken is None:
         why = f"no model's hidden states of the traces to train on and to report of {study.dataset} are in the log"
         found.missing |= dict.fromkeys(FITTED, why)
-        suffixes = tuple(_suffixes(study, None, None))
+        suffixes = tuple(_suffixes(study, study.main.pool, None, None))
         return Ablations(
             missing=found.missing, entropy=entropy, votes=votes, suffixes=suffixes, notes=tuple(found.notes)
         )
@@ -85,7 +85,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         models=tuple(_models(study, main, found)),
         sizes=tuple(by_questions(main, fewer, study.asked.seeds, level)),
         shares=tuple(by_share(main, fewer, study.asked.seeds, level)),
-        suffixes=tuple(_suffixes(study, main, table)),
+        suffixes=tuple(_suffixes(study, pool, main, table)),
         entropy=entropy,
         votes=votes,
         places=tuple(main.places[place] for place in few),
@@ -222,8 +222,11 @@ def _models(study: LatentStudy, main: PlacedTraces, found: _Found) -> Iterator[M
     yield from by_model(main, _spread(places, FEW_PLACES), kinds, study.asked.seeds, study.asked.settings.level)
 
 
-def _suffixes(study: LatentStudy, main: PlacedTraces | None, table: np.ndarray | None) -> Iterator[SuffixArea]:
-    traces, level = study.main.traces, study.asked.settings.level
+def _suffixes(
+    study: LatentStudy, pool: str, main: PlacedTraces | None, table: np.ndarray | None
+) -> Iterator[SuffixArea]:
+    measured = next((one for one in study.pools if one.pool == pool), study.main)
+    traces, level = measured.traces, study.asked.settings.level
     size = int(traces.unit.max()) + 1
     known = ~np.isnan(traces.suffix(1)) if traces.longest else np.zeros(len(traces.right), bool)
     tokens = [-1 - token for _, token in main.places if token < 0] if main is not None else []
