@@ -57,7 +57,7 @@ def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyRe
     assert STRONG.auc() > STRONG.told.auc()
     found = answers(strong)
     assert {found[question, over] for question in (Question.CHANCE, Question.LOGPROBS) for over in OVER} == {Answer.YES}
-    yes = (Question.WEIGHTED, Question.BEST, Question.CONDITIONAL, Question.COIN)
+    yes = (Question.RANDOM, Question.WEIGHTED, Question.BEST, Question.CONDITIONAL, Question.COIN)
     assert {found[question, ""] for question in yes} == {Answer.YES}
     assert found[Question.ORACLE, ""] is Answer.NO
 
@@ -88,6 +88,8 @@ def test_areas_are_those_of_describe(strong: StudyReport) -> None:
             if row.name in pool.signals and row.auc.estimate is not None:
                 assert pool.signals[row.name].interval("pooled") == row.auc
                 assert pool.signals[row.name].interval("within") == row.within
+            if row.name == pool.verifier:
+                assert row.over_random is None or pool.over_random() == row.over_random
 
 
 def test_gains_are_those_of_plain_loops(strong: StudyReport) -> None:

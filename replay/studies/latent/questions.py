@@ -24,6 +24,7 @@ class Question(StrEnum):
     """What is asked of a data set, as tables and reports write it."""
 
     CHANCE = "is the verifier better than chance"
+    RANDOM = "is the best of a question's traces by its scores better than a random one"
     LOGPROBS = "does the verifier beat log-probabilities"
     WEIGHTED = "does voting weighted by its scores beat plain voting at equal samples"
     BEST = "does best-of-n by its scores beat plain voting at equal samples"

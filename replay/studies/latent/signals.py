@@ -10,7 +10,7 @@ import numpy as np
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
-from toolkit.log.describe.worth import BEST, HONEST, WHOLE, signals_of, suffix_lengths
+from toolkit.log.describe.worth import BEST, HONEST, WHOLE, picks, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, aucs_by_group, unit_numbers
 from toolkit.stats.influences import Influenced, mean_of, pooled_area
 
@@ -92,6 +92,14 @@ class MeasuredPool:
         """Verifiers of some kinds, the best first."""
         found = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
         return sorted(found, key=lambda name: -self.signals[name].areas[POOLED].estimate)
+
+    def over_random(self, level: float = 0.95) -> PairedInterval:
+        """How much more often the trace with its highest score is right than a random one of the same question."""
+        traces = self.traces
+        units, first = np.unique(traces.example, return_index=True)
+        size = int(traces.unit.max()) + 1
+        best, random = (mean_of(one, traces.unit[first], size) for one in picks(traces, self.latent.score, len(units)))
+        return best.minus(random, level, self.latent.widened)
 
     def less(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
         """How far the verifier's area is above another signal's, on the traces that both score."""

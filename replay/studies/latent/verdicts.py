@@ -39,6 +39,11 @@ def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
         else:
             difference = pool.latent.over_chance(over, level)
             yield Verdict(Question.CHANCE, answered(difference), over, "0.5", difference)
+    if pool.single:
+        yield Verdict(Question.RANDOM, Answer.UNASKED, why=ONE_TRACE)
+    else:
+        picked = pool.over_random(level)
+        yield Verdict(Question.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
     against = list(rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:

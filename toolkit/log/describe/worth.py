@@ -220,11 +220,11 @@ def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) ->
     area = pooled_area(score[known], traces.right[known], traces.unit[known], size)
     inside = np.where(known, score, np.nan)
     within = mean_of(aucs_by_group(inside, traces.right, traces.example), of_example, size)
-    best, random = _picks(traces, inside, len(examples))
+    best, random = picks(traces, inside, len(examples))
     return _Estimates(area, within, mean_of(best, of_example, size), mean_of(random, of_example, size))
 
 
-def _picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
+def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
     """For each example whether the trace with the highest score is right, the first of equal ones, and the share of its
     scored traces that are; NaN where none, or one, is scored.
     """
