@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from replay.runs.curves import curves
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
+    from replay.studies.latent.report import study_latent
     from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
@@ -72,8 +73,8 @@ __all__ = [
     "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
     "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "frontier",
     "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies",
-    "study_factcheck", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log",
-    "write_log",
+    "study_factcheck", "study_latent", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune",
+    "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -96,6 +97,7 @@ HOMES = {
     "report": "replay.analyses.report",
     "strategies": "replay.analyses.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
+    "study_latent": "replay.studies.latent.report",
     "study_recovery": "replay.studies.recovery.report",
     "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",

@@ -1,13 +1,14 @@
 """A simulated log whose hidden states hold a signal of known strength, to test verifiers that are fitted on them.
 
 `generate.simulation.planted_model` documents the model. Questions are of the splits `train` and `test`, in turn. The
-verifier `projection` is the states' true projection, the mean over all places: nothing can do better.
+verifier `projection` is the states' true projection, the mean over all places: nothing can do better. There may be a
+pool `probe` of one trace a question, and log-probabilities that know of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from toolkit.log import Log
 
 STATES = "planted"
+PROBE = "probe"
 VERIFIER = "projection"
 LABELS = 4
+SURPRISE = 60.0
+"""What is taken from log-probabilities, so that none is above 0."""
 MOST_NUMBERS = 2**26
 """Numbers of states that are drawn before a shard is written."""
 
@@ -44,6 +48,8 @@ def simulate_planted(
         "auc_within_of_one_place": model.auc_within(1), "random_pick": model.random_pick(),
         f"best_of_{traces}": model.best_of(traces),
     }  # fmt: skip
+    if model.told is not None:
+        known |= {"logprob_auc": model.told.auc(), "logprob_auc_within": model.told.auc_within()}
     source = {"simulation": "states", **asdict(size), "model": asdict(model), "known": known}
     title = name or f"planted-{examples}x{traces}-d{model.dimensions}-s{seed}"
     with progress("simulating", examples, "examples") as advance:
@@ -59,65 +65,101 @@ def _parts(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFra
         yield _tables([_Example(number, size, model, direction) for number in numbers], size, model)
 
 
+@dataclass(frozen=True, eq=False)
+class _Traces:
+    """T traces of one question in a pool: whether each is right, the label that it answers, its states and what its
+    log-probability is.
+    """
+
+    right: np.ndarray
+    codes: np.ndarray
+    states: np.ndarray
+    projection: np.ndarray
+    logprob: np.ndarray | None
+
+
 class _Example:
-    """One question as drawn, from a generator of its own; the states' noise from another, trace by trace."""
+    """One question as drawn, from a generator of its own; other pools, the noise of states and log-probabilities from
+    further ones, trace by trace.
+    """
 
     def __init__(self, number: int, size: GridSize, model: PlantedModel, direction: np.ndarray):
         self.number = number
         rng = np.random.default_rng([size.seed, number])
         self.gold = int(rng.integers(size.labels))
-        u = rng.normal()
-        drawn = rng.random((size.traces, 2))
-        self.right = drawn[:, 0] < model.right(np.array(u))
-        self.codes = np.where(
-            self.right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS
-        )
-        noise = np.random.default_rng([size.seed, number, 1])
-        shape = (size.traces, model.places + 1, model.dimensions)
-        states = noise.standard_normal(shape, dtype=np.float32)
+        self.difficulty = rng.normal()
+        self.pools = {f"n{size.traces}": self._traces(rng, 1, size.traces, model, direction, size.seed)}
+        if model.probe:
+            own = np.random.default_rng([size.seed, number, 3])
+            self.pools[PROBE] = self._traces(own, 4, 1, model, direction, size.seed)
+
+    def _traces(
+        self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
+    ) -> _Traces:
+        """So many traces; `stream` and the one after it tell the generators of their noise apart."""
+        drawn = rng.random((count, 2))
+        right = drawn[:, 0] < model.right(np.array(self.difficulty))
+        codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
+        noise = np.random.default_rng([seed, self.number, stream])
+        states = noise.standard_normal((count, model.places + 1, model.dimensions), dtype=np.float32)
         own = states[:, 1:]
         own *= np.sqrt(1 - model.shared)
         own += np.sqrt(model.shared) * states[:, :1]
-        planted = model.signal * self.right + model.difficulty * u
+        planted = model.signal * right + model.difficulty * self.difficulty
         own += planted.astype(np.float32)[:, None, None] * direction
-        self.states = own.astype(np.float16)
-        self.projection = (own @ direction).mean(axis=1, dtype=np.float64)
+        told = None
+        if model.logprob is not None:
+            other = np.random.default_rng([seed, self.number, stream + 1])
+            told = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
+            told -= SURPRISE
+        return _Traces(right, codes, own.astype(np.float16), (own @ direction).mean(axis=1, dtype=np.float64), told)
 
 
 def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:
-    names, seed, width = np.array(label_names(LABELS)), size.seed, len(str(size.traces - 1))
-    ids = [f"planted{seed}-{one.number:09d}" for one in drawn]
+    names, seed = np.array(label_names(LABELS)), size.seed
     examples = pl.DataFrame({
-        "example_id": ids,
+        "example_id": [f"planted{seed}-{one.number:09d}" for one in drawn],
         "dataset": "planted",
         "split": ["test" if one.number % 2 else "train" for one in drawn],
         "question": [f"planted question {one.number} of seed {seed}" for one in drawn],
         "gold": names[[one.gold for one in drawn]],
         "labels": [names.tolist()] * len(drawn),
     })  # fmt: skip
+    parts = [_pool_tables(drawn, pool, examples["example_id"], model) for pool in drawn[0].pools]
+    return {"examples": examples} | {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
+
+
+def _pool_tables(drawn: list[_Example], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:
+    """Rows of the traces of one pool."""
+    names, own = np.array(label_names(LABELS)), [one.pools[pool] for one in drawn]
+    count = len(own[0].right)
+    width = len(str(count - 1))
+    prefix = f"{pool}-" if pool == PROBE else ""
     keys = pl.DataFrame({
-        "trace_id": [f"{example}/{t:0{width}d}" for example in ids for t in range(size.traces)],
-        "example_id": np.repeat(np.array(ids), size.traces),
+        "trace_id": [f"{example}/{prefix}{t:0{width}d}" for example in ids for t in range(count)],
+        "example_id": np.repeat(ids.to_numpy(), count),
     })  # fmt: skip
     traces = keys.with_columns(
-        pool=pl.lit(f"n{size.traces}"),
+        pool=pl.lit(pool),
         action=pl.lit("solve"),
-        sample_index=pl.Series(np.tile(np.arange(size.traces, dtype=np.int32), len(drawn))),
+        sample_index=pl.Series(np.tile(np.arange(count, dtype=np.int32), len(drawn))),
         model=pl.lit("simulated"),
-        answer=pl.Series(names[np.concatenate([one.codes for one in drawn])]),
-        correct=pl.Series(np.concatenate([one.right for one in drawn])),
+        answer=pl.Series(names[np.concatenate([one.codes for one in own])]),
+        correct=pl.Series(np.concatenate([one.right for one in own])),
         completion_tokens=pl.lit(100, pl.Int32),
     )
-    scores = np.concatenate([one.projection for one in drawn])
-    states = np.concatenate([one.states for one in drawn]).reshape(-1, model.dimensions)
+    told = [one.logprob for one in own if one.logprob is not None]
+    if told:
+        traces = traces.with_columns(sum_logprob=pl.Series(np.concatenate(told).astype(np.float32)))
+    states = np.concatenate([one.states for one in own]).reshape(-1, model.dimensions)
     rows = keys[np.repeat(np.arange(keys.height), model.places)]
     places = rows.with_columns(
         layer=pl.lit(-1, pl.Int16),
         token=pl.Series(np.tile(np.arange(-model.places, 0, dtype=np.int32), keys.height)),
         state=pl.Series(states, dtype=pl.Array(pl.Float16(), model.dimensions)),
     )
+    scores = np.concatenate([one.projection for one in own])
     return {
-        "examples": examples,
         "traces": traces,
         "verifications": keys.with_columns(verifier=pl.lit(VERIFIER), score=pl.Series(scores)),
         f"hidden_states/{STATES}": places,

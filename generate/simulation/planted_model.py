@@ -5,6 +5,9 @@
   `difficulty`, and the numbers of e are standard normal. The share `shared` of the variance of e is the same at all
   places of a trace.
 
+- *log-probabilities*, where `logprob` is given: `logprob` · right + c · u, and noise of variance 1, less a constant.
+- *probe*, where it is asked for: one more trace of each question, in a pool of its own.
+
 So w · x, averaged over any places, is normal with the variance `variance`, and tells right traces from wrong ones as
 well as anything can. Within a question u is a constant, so the area is Φ(b / √(2 · variance)). Over all traces it is
 the mean of Φ((b + c · (u − v)) / √(2 · variance)) over the difficulties u of right and v of wrong traces.
@@ -12,7 +15,7 @@ the mean of Φ((b + c · (u − v)) / √(2 · variance)) over the difficulties 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,9 +37,18 @@ class PlantedModel:
     ease: float = setting(0.5)
     slope: float = setting(1.2)
     shared: float = setting(0.5, low=0, high=1)
+    logprob: float | None = setting(None)
+    probe: bool = False
 
     def __post_init__(self) -> None:
         check(self)
+
+    @property
+    def told(self) -> PlantedModel | None:
+        """The model of log-probabilities, as if they were states of one number; None where there are none."""
+        if self.logprob is None:
+            return None
+        return replace(self, signal=self.logprob, shared=1.0, places=1, logprob=None)
 
     def variance(self, places: int | None = None) -> float:
         """Of the projection's noise, averaged over so many places, by default all."""

@@ -96,8 +96,16 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
 
 def _swiglu(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
     torch = _import_torch()
-    from torch import nn
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # batches of 32: more threads wait for one another
+    try:
+        return _swiglu_layers(torch, read, right, groups, seed)
+    finally:
+        torch.set_num_threads(threads)
 
+
+def _swiglu_layers(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
+    nn = torch.nn
     torch.manual_seed(seed)
     learnt, held = _split(groups, seed)
     gates = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]

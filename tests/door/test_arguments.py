@@ -53,6 +53,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
     "report": (tb.report, {"log": None, "policies": [VOTE]}),
     "study_factcheck": (tb.study_factcheck, {"log": None}),
+    "study_latent": (tb.study_latent, {"log": None}),
     "study_recovery": (tb.study_recovery, {"log": None}),
     "suite": (tb.suite, {"log": None}),
     "check_policies": (tb.check_policies, {"policies": [VOTE], "log": None}),

@@ -209,3 +209,36 @@ def test_differences_have_their_zero_and_scores_their_diagonal() -> None:
 def test_nothing_to_draw_is_said(draw: Callable[..., Figure], word: str) -> None:
     with pytest.raises(ThinkbackError, match=word):
         draw(0, WIDE)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_heat_map_that_is_too_wide_for_numbers_has_a_bar_of_colours(width: float) -> None:
+    x = tuple(str(token) for token in range(-32, 0))
+    cells = tuple(tuple(50.0 + i + j for j in range(32)) for i in range(5))
+    made = heat_figure(
+        [Heat("last tokens", x, ("−1", "−2", "−4", "−8", "−16"), cells)], columns=1, title="", x="token", y="layer",
+        note="AUC, %", width=width,
+    )  # fmt: skip
+    assert_whole(made)
+    axes, bar = made.axes
+    assert not axes.texts
+    assert not axes.get_window_extent().overlaps(bar.get_window_extent())
+    ticks = [tick.get_window_extent() for tick in axes.get_xticklabels() if tick.get_text()]
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(ticks))
+
+
+def test_a_level_to_compare_with_is_in_every_panel() -> None:
+    line = PlottedCurve("one", (1, 2), (0.8, 0.9), (0.75, 0.85), (0.85, 0.95))
+    made = curves_figure([("a", [line]), ("b", [line])], doubling=False, reference=("chance", 0.5))
+    for axes in made.axes:
+        bottom, top = axes.get_ylim()
+        assert bottom < 50 < top
+        assert [50.0, 50.0] in [list(one.get_ydata()) for one in axes.get_lines()]
+    assert "chance" in {text.get_text() for one in made.legends for text in one.get_texts()}
+
+
+def test_ticks_of_a_plain_scale_may_be_named() -> None:
+    line = PlottedCurve("one", (0.25, 0.5, 1.0), (0.8, 0.9, 0.9), (None,) * 3, (None,) * 3)
+    axes = curves_figure([("", [line])], doubling=False, ticks=(0.25, 0.5, 1.0)).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.25", "0.5", "1"]
+    assert axes.get_xlim()[0] > 0

@@ -19,10 +19,10 @@ import pytest
 from tests.studies.test_published import value
 
 ROOT = Path(__file__).resolve().parents[2] / "replay" / "studies" / "data"
-THESIS, SEVRA = "adaptive_stopping", "sevra"
-WORKS = (THESIS, SEVRA)
-EXACT = {1, 2, 3, 5, 100, 1000, 1_000_000, 3600, 0.25}
-"""Units and counts of an expression that are no number of the work: percent, thousands, rollouts, classes."""
+THESIS, SEVRA, LILAVE = "adaptive_stopping", "sevra", "lilave"
+WORKS = (THESIS, SEVRA, LILAVE)
+EXACT = {1, 2, 3, 5, 60, 100, 1000, 1_000_000, 3600, 0.25}
+"""Units and counts of an expression that are no number of the work: percent, thousands, minutes, rollouts, classes."""
 Row = dict[str, Any]
 Found = Iterator[tuple[str, bool]]
 """An identity, and whether it holds."""
@@ -245,6 +245,21 @@ def sevra() -> Found:
             yield f"22 {row['policy']} tokens", agrees(lambda a, b: a + b, spent, twin["total_tokens"], 0, 0)
 
 
+def lilave() -> Found:
+    (models,) = [one["columns"][1:] for one in transcription(LILAVE)["tables"] if one["id"] == "2"]
+    for row in table(LILAVE, "1"):
+        name = row["benchmark"]
+        (second,), (third,) = table(LILAVE, "2", benchmark=name), table(LILAVE, "3", benchmark=name)
+        yield f"1 {name} as LiLaVe's 2", row["lilave_auc"] == second["llama_3_1_8b_auc"]
+        yield f"3 {name} as LiLaVe's 2", third["phi_lilave_auc"] == second["phi_3_5_mini_auc"]
+        for model in models:
+            yield f"2 {name} {model} is an area", 0.5 < second[model] < 1
+    for row in table(LILAVE, "4"):
+        name = row["trained_on"]
+        (twin,) = table(LILAVE, "1", benchmark={"MATH": "MATH500"}.get(name, name))
+        yield f"4 {name} as LiLaVe's 1", row[f"tested_{name.lower()}_auc"] == twin["lilave_auc"]
+
+
 FAULTS = {
     "5.11 15 adaptive stopping weighted", "5.11 20 adaptive stopping weighted", "5.11 30 adaptive stopping weighted",
     "5.11 40 adaptive stopping weighted", "5.11 20 adaptive stopping whole claims",
@@ -258,6 +273,6 @@ of the action.
 
 
 def test_identities_between_cells_hold_but_for_the_works_own_faults() -> None:
-    found = [*thesis(), *sevra()]
+    found = [*thesis(), *sevra(), *lilave()]
     assert len({name for name, _ in found}) == len(found) > 200
     assert {name for name, holds in found if not holds} == FAULTS

@@ -15,13 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulation.claims import simulate_claims
+from generate.simulation.planted import simulate_planted
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from tests.studies.claims import rows
 from thinkback.app import app
-from toolkit.log import write_log
+from toolkit.log import collect, write_log
 
 ROOT = Path(__file__).resolve().parents[2] / "replay" / "studies" / "data"
-THESIS, SEVRA = "adaptive_stopping", "sevra"
+THESIS, SEVRA, LILAVE = "adaptive_stopping", "sevra", "lilave"
 
 pytestmark = pytest.mark.usefixtures("svg_only")
 
@@ -352,3 +353,30 @@ def test_every_published_number_of_thinking_again(tmp_path: Path) -> None:
         wanted = {place for place in known if not names[place.row] & elsewhere.get(table, set())}
         assert {place for place in found if place.table == table} == wanted, f"table {table}"
     assert {place.table for place in found} == set(shown)
+
+
+# ---- latent verifiers ----
+
+BENCHMARKS = ("GSM8K", "GSM-Symbolic", "GSM-Symbolic-p2", "algebra_linear_1d", "MATH500")
+TRAINED_ON = {"MATH500": "MATH"}
+
+
+def test_every_published_number_of_latent_verifiers(tmp_path: Path) -> None:
+    drawn = simulate_planted(tmp_path / "drawn", examples=100, traces=2, seed=1)
+    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
+    names = pl.Series("dataset", [BENCHMARKS[number // 2 % 5] for number in range(100)])
+    log = write_log(tmp_path / "log", name="log", tables=tables | {"examples": tables["examples"].with_columns(names)})
+    words = ("--verifier", "projection", "--published", "--without-ablations", "--resamples", 20)
+    run("study", "latent", log.address, *words, "--out", tmp_path / "out")
+    source = Source(LILAVE)
+    for table in ("1", "2", "3", "4"):
+        key = "trained_on" if table == "4" else "benchmark"
+        columns = [column for column in source.tables[table]["columns"] if column != key]
+        found: set[Place] = set()
+        for row in rows(tmp_path / "out" / f"table_{table}.csv"):
+            name = TRAINED_ON.get(row["dataset"], row["dataset"]) if table == "4" else row["dataset"]
+            assert {one for one in row if one.endswith("_published")} <= {f"{column}_published" for column in columns}
+            for column in columns:
+                place = source.find(table, {key: name}, column)
+                found |= set(checked(source, row[f"{column}_published"], place, f"table {table}, {name}, {column}"))
+        assert found == source.known(table, columns), f"table {table}"

@@ -63,6 +63,13 @@ def simulate(
     difficulty: Annotated[
         float | None, option("--difficulty", "What it knows of its question, with --states [default: -0.5].", "C")
     ] = None,
+    logprob: Annotated[
+        float | None,
+        option("--logprob", "What log-probabilities know of their trace, with --states; by default none.", "B"),
+    ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="One more trace of each question in the pool `probe`, with --states.")
+    ] = False,
     name: Annotated[str | None, option("--name", "Name of the log.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -83,7 +90,10 @@ def simulate(
     """
     from toolkit.errors import ThinkbackError, argument
 
-    planted = {"dimensions": dimensions, "places": places, "signal": signal, "difficulty": difficulty}
+    planted = {
+        "dimensions": dimensions, "places": places, "signal": signal, "difficulty": difficulty, "logprob": logprob,
+        "probe": probe or None,
+    }  # fmt: skip
     given = {key: value for key, value in planted.items() if value is not None}
     if given and not states:
         raise ThinkbackError(f"{argument(next(iter(given)))} is about hidden states: give `--states` too")
@@ -148,6 +158,8 @@ def _planted(
             f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of(traces, number):.2f} % "
             f"(a random pick {100 * model.random_pick():.2f} %)"
         )
+    if model.told is not None:
+        console.say(f"log-probabilities: AUC {model.told.auc():.4f}, within questions {model.told.auc_within():.4f}")
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:

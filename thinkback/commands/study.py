@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from thinkback.command_examples import GroupWithExamples, WithExamples
-from thinkback.commands import study_factcheck, study_recovery
+from thinkback.commands import study_factcheck, study_latent, study_recovery
 
 study = typer.Typer(
     cls=GroupWithExamples,
@@ -14,4 +14,5 @@ study = typer.Typer(
     rich_markup_mode=None,
 )
 study.command("factcheck", cls=WithExamples)(study_factcheck.factcheck)
+study.command("latent", cls=WithExamples)(study_latent.latent)
 study.command("recovery", cls=WithExamples)(study_recovery.recovery)

@@ -88,14 +88,17 @@ def curves_figure(
     banded: int = BANDED,
     note: str = "",
     scales: Sequence[str] = (),
+    reference: tuple[str, float] | None = None,
 ) -> Figure:
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
-    `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`. Axes show the region of the
+    `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`; else on a plain one, with
+    ticks at integers, or at `ticks`. Axes show the region of the
     lines that a system could have; a diagnostic that leaves it has its last number at the edge, and a panel of
     diagnostics alone has a scale of its own. Up to `banded` lines of a panel have bands. Published points are hollow,
     and stand side by side where they would hide one another. `note` stands below in place of what is said of bands.
     `scales`: of each panel the name of what it shares its axis with, such as its data set; panels are higher then.
+    `reference`: a level with its name, such as chance, that every panel shows.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
@@ -112,6 +115,9 @@ def curves_figure(
         for number, (axes, (name, curves)) in enumerate(zip(grid.flat, panels, strict=False)):
             for curve in curves:
                 _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
+            if reference is not None:
+                told, level_at = reference
+                axes.axhline(100 * level_at, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1.5, label=told)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
             _scale(axes, sorted({k for curve in curves for k in curve.k}), ticks, doubling, each)
@@ -126,7 +132,8 @@ def curves_figure(
             own = all(curve.diagnostic for curve in curves)  # what only diagnostics are in has a scale of its own
             alike.setdefault((scale, own), []).append((axes, curves))
         for members in alike.values():
-            _limit([axes for axes, _ in members], [curve for _, curves in members for curve in curves])
+            shown = [curve for _, curves in members for curve in curves]
+            _limit([axes for axes, _ in members], shown, [] if reference is None else [reference[1]])
         if any(curve.published for _, curves in panels for curve in curves):
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
@@ -138,13 +145,13 @@ def curves_figure(
     return figure
 
 
-def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
+def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Sequence[float]) -> None:
     """The common scale of panels: diagnostics are left to leave it where they would squeeze the others."""
     bottom, top = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
     real = [
         v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
     ]
-    real += [value for curve in curves for _, value in curve.published]
+    real += [*levels, *(value for curve in curves for _, value in curve.published)]
     if real and any(curve.diagnostic for curve in curves):
         low, high = 100 * min(real), 100 * max(real)
         room = max(high - low, 1.0)
@@ -181,6 +188,12 @@ def _scale(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling:
 
     calm(axes)
     axes.yaxis.set_major_locator(MaxNLocator(6))
+    if not doubling and ticks is not None:
+        room = 0.05 * (ks[-1] - ks[0]) or 0.5
+        axes.set_xlim(ks[0] - room, ks[-1] + room)
+        axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        return
     if not doubling:
         axes.set_xlim(ks[0] - 0.5, ks[-1] + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(8 if width > 3 else 6, integer=True))

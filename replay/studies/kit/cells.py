@@ -13,7 +13,7 @@ from replay.runs.result import Result
 from replay.studies.kit.gaps import told_left_out
 from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Interval, Summary
+from toolkit.stats import Interval, PairedInterval, Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
@@ -81,6 +81,13 @@ def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
     if found is None or found.estimate is None:
         return None
     return ShownInterval(found.estimate, found.low, found.high).times(scale)
+
+
+def difference(found: PairedInterval, scale: float = 1.0) -> ShownInterval | None:
+    """A paired difference as a cell, times `scale`."""
+    if found.difference is None:
+        return None
+    return ShownInterval(found.difference, found.low, found.high).times(scale)
 
 
 def estimate(found: Any) -> float | None:

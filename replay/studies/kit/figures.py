@@ -1,4 +1,4 @@
-"""Figures of a study as data: what each shows of a data set (with `dataset` and `result`), and how it is drawn."""
+"""Figures of a study as data: what each shows of a data set (with `dataset` and `simulated`), and how it is drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StudyFigure:
     def of(self, part: Any, width: float = WIDTH) -> Figure | None:
         """The figure of a data set; None where there is nothing to show."""
         shown, title = self.shows(part), f"{self.title}, {part.dataset}"
-        return self.draw(shown, title=title, simulated=part.result.simulated, width=width) if shown else None
+        return self.draw(shown, title=title, simulated=part.simulated, width=width) if shown else None
 
 
 Figures = Mapping[str, StudyFigure]

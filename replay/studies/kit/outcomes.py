@@ -30,6 +30,11 @@ class RunOutcomes:
     result: Result
 
     @property
+    def simulated(self) -> bool:
+        """Whether its log is simulated."""
+        return self.result.simulated
+
+    @property
     def policies(self) -> tuple[str, ...]:
         """Names of the policies that were served."""
         return tuple(policy.name for policy in self.result.policies)

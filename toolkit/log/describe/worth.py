@@ -67,7 +67,7 @@ class Worth:
 
 
 @dataclass(frozen=True, eq=False)
-class _Signal:
+class Signal:
     """A score (N,) and what can be said of it. `widened`: by what its standard error is multiplied."""
 
     name: str
@@ -77,7 +77,7 @@ class _Signal:
 
 
 @dataclass(frozen=True)
-class _Lengths:
+class SuffixLengths:
     """Of suffixes: the best on these rows, and that chosen on others, None without such."""
 
     best: int
@@ -100,15 +100,15 @@ def worth_of(
     `untrained`: why there are none; `reference`: a verifier that all others are compared with, by default the whole
     text's log-probability, else the share of votes.
     """
-    lengths = _lengths(traces, train)
-    signals = list(_signals(traces, train, untrained, lengths))
+    lengths = suffix_lengths(traces, train)
+    signals = list(signals_of(traces, train, untrained, lengths))
     known = {one.name: one for one in signals if not np.isnan(one.score).all()}
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
     measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     shown = {} if lengths is None else _shown_k(traces.longest, lengths)
-    suffixes = [_measured(traces, _Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
+    suffixes = [_measured(traces, Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -125,30 +125,31 @@ def worth_of(
     )
 
 
-def _signals(
-    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _Lengths | None
-) -> Iterator[_Signal]:
+def signals_of(
+    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: SuffixLengths | None
+) -> Iterator[Signal]:
+    """What may tell right traces from wrong ones, in the order of tables, verifiers last. A signal that is missing has
+    no score, and the reason as its remark.
+    """
     nothing = np.full(len(traces.right), np.nan)
-    yield _Signal(
-        VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
-    )
+    yield Signal(VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers")
     if train is None:
-        yield _Signal(PRIOR, nothing, untrained)
+        yield Signal(PRIOR, nothing, untrained)
     else:
-        yield _Signal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
+        yield Signal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
     if lengths is not None:
-        yield _Signal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
+        yield Signal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
         if lengths.honest is None:
-            yield _Signal(SUFFIX.format("k"), nothing, f"k: {untrained}")
+            yield Signal(SUFFIX.format("k"), nothing, f"k: {untrained}")
         else:
-            yield _Signal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
+            yield Signal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
     else:
-        yield _Signal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
-    yield _Signal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
+        yield Signal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
+    yield Signal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
     for name, score in traces.scores.items():
         inside = float(traces.fold[name][~np.isnan(score)].mean())
         remark = f"{inside:.0%} of its scores are out of fold" if inside else ""
-        yield _Signal(name, score, remark, float(np.sqrt(1 + inside)))
+        yield Signal(name, score, remark, float(np.sqrt(1 + inside)))
 
 
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
@@ -164,11 +165,13 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     return joined["prior"].fill_null(base).to_numpy()
 
 
-def _lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _Lengths | None:
-    """None where no log-probabilities of tokens are logged."""
+def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> SuffixLengths | None:
+    """The best lengths of suffixes, on these rows and on others; None where no log-probabilities are logged."""
     if not traces.longest or np.isnan(traces.tokens).all():
         return None
-    return _Lengths(_best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None)
+    return SuffixLengths(
+        _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None
+    )
 
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
@@ -177,7 +180,7 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     return max(lengths, key=lambda k: auc(traces.suffix(k), traces.right))
 
 
-def _shown_k(longest: int, chosen: _Lengths) -> Mapping[int, str]:
+def _shown_k(longest: int, chosen: SuffixLengths) -> Mapping[int, str]:
     """Lengths of suffixes with their remarks."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
@@ -188,7 +191,7 @@ def _shown_k(longest: int, chosen: _Lengths) -> Mapping[int, str]:
     return told
 
 
-def _measured(traces: ScoredTraces, signal: _Signal, reference: _Signal | None) -> SignalWorth:
+def _measured(traces: ScoredTraces, signal: Signal, reference: Signal | None) -> SignalWorth:
     known = ~np.isnan(signal.score)
     made = _estimates(traces, signal.score, known)
     differences: list[PairedInterval | None] = [None, None]
@@ -217,11 +220,11 @@ def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) ->
     area = pooled_area(score[known], traces.right[known], traces.unit[known], size)
     inside = np.where(known, score, np.nan)
     within = mean_of(aucs_by_group(inside, traces.right, traces.example), of_example, size)
-    best, random = _picks(traces, inside, len(examples))
+    best, random = picks(traces, inside, len(examples))
     return _Estimates(area, within, mean_of(best, of_example, size), mean_of(random, of_example, size))
 
 
-def _picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
+def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
     """For each example whether the trace with the highest score is right, the first of equal ones, and the share of its
     scored traces that are; NaN where none, or one, is scored.
     """

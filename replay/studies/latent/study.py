@@ -1,0 +1,187 @@
+"""What a verifier on hidden states is worth on each data set of a log, and what strategies gain by it (LiLaVe 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+
+from replay.analyses.frontier import Frontier, front_of, halved
+from replay.analyses.strategies import Strategies, strategies
+from replay.analyses.temperatures import temperatures
+from replay.data.conditions import matching, matching_or_none, of_dataset
+from replay.data.contents import read_contents
+from replay.studies.kit.choices import reported
+from replay.studies.latent.ablated import Ablations
+from replay.studies.latent.gains import Gains, gains_of
+from replay.studies.latent.questions import Verdict
+from replay.studies.latent.settings import LATENT, LatentSetting
+from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
+from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.log import Log, collect
+from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
+
+UNTRAINED = "no training rows in this pool"
+FRONT = "front"
+"""What strategies are called among what is missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatentStudy:
+    """Everything that the tables and figures of one data set show.
+
+    `where`, `on`: conditions on its reported examples and on its training rows. `states`: the model whose hidden states
+    its traces have, empty where there are none; `kinds`: of the log's verifiers. `pools`: those that a verifier of
+    the study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them,
+    `gains`: of these; `chosen` (E,): the examples on which their settings were chosen. `models`: that which wrote the
+    traces of a pool. `missing`: why something was not found, by what.
+    """
+
+    dataset: str
+    log: Log
+    asked: LatentSetting
+    where: str
+    on: str
+    states: str
+    kinds: Mapping[str, str]
+    pools: tuple[MeasuredPool, ...]
+    models: Mapping[str, str]
+    strategies: Strategies | None = None
+    front: Frontier | None = None
+    chosen: np.ndarray | None = None
+    gains: Gains = field(default_factory=Gains)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    ablations: Ablations = field(default_factory=Ablations)
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the log is."""
+        return self.log.simulated
+
+    @property
+    def shown(self) -> tuple[MeasuredPool, ...]:
+        """The pools that tables show: that which is sampled from, and that of the probes."""
+        probe = None if self.strategies is None else self.strategies.source.probe
+        return tuple(one for one in self.pools if one is self.main or one.pool == probe)
+
+    def beside(self, pool: MeasuredPool) -> bool:
+        """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
+        greedy = next((one for one in self.shown if one.temperature == 0), self.main)
+        return self.asked.published and pool is greedy
+
+    @property
+    def main(self) -> MeasuredPool:
+        """The pool that verdicts are of."""
+        return self.pools[0]
+
+
+def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
+    """Every data set among the examples to report on that a verifier of the study scored."""
+    asked = replace(asked, verifiers=_verifiers(log, asked.verifiers), where=asked.where or reported(log))
+    ids = matching(log, asked.where, "where") if asked.where is not None else _ids(log)
+    train = matching_or_none(log, asked.on)
+    ids = ids.filter(~ids.is_in(train.implode()))
+    if ids.is_empty():
+        raise ThinkbackError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
+    found = tuple(_studies(log, asked, ids, train))
+    if not found:
+        raise ThinkbackError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
+    return found
+
+
+def _ids(log: Log) -> pl.Series:
+    return collect(log.scan("examples", ["example_id"]), log)["example_id"]
+
+
+def _verifiers(log: Log, named: Sequence[str]) -> tuple[str, ...]:
+    """Those that are named, else `latent`."""
+    contents = read_contents(log)
+    for name in named:
+        contents.require_verifier(name)
+    if not named and LATENT not in contents.verifiers:
+        raise ThinkbackError(
+            f"the log has no verifier `{LATENT}`: fit one with `thinkback fit-verifier LOG --train-on "
+            f"\"split='train'\" --name {LATENT}`, or name another with {argument('verifier')}"
+        )
+    return tuple(named) or (LATENT,)
+
+
+def _studies(log: Log, asked: LatentSetting, ids: pl.Series, train: pl.Series) -> Iterator[LatentStudy]:
+    drawn_at, kinds = temperatures(log), kinds_of(log)
+    every = sorted(read_contents(log).pools)
+    fitted = {(one.dataset, one.pool): one for one in scored_traces(log, train, every)} if len(train) else {}
+    by_dataset: dict[str, list[ScoredTraces]] = {}
+    for traces in scored_traces(log, ids, every):
+        by_dataset.setdefault(traces.dataset, []).append(traces)
+    for dataset, found in sorted(by_dataset.items()):
+        pools = []
+        for traces in sorted(found, key=lambda one: _first(one, drawn_at.get(one.pool), asked)):
+            verifier = next((name for name in asked.verifiers if name in traces.scores), None)
+            if verifier is not None:
+                own = fitted.get((dataset, traces.pool))
+                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, own, kinds, UNTRAINED))
+        if pools:
+            study = LatentStudy(
+                dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
+                states_of(log, dataset), kinds, tuple(pools), models_of(log, dataset),
+            )  # fmt: skip
+            yield _with_front(study, found)
+
+
+def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -> tuple[bool, float, float, str]:
+    """Orders pools: the one that is asked for, then larger ones, of equal ones that of the highest temperature."""
+    size = len(traces.right) / (int(traces.example.max()) + 1)
+    return traces.pool != asked.pool, -round(size), -(drawn_at or 0.0), traces.pool
+
+
+def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStudy:
+    """The same with its strategies, where the log can serve them."""
+    asked = study.asked
+    try:
+        pool = asked.pool or min(found, key=lambda one: _first(one, _temperature(study, one.pool), asked)).pool
+        probe = asked.probe or _probe(study, pool)
+        scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
+        made = strategies(
+            study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=asked.action,
+            orders=asked.orders, seed=asked.settings.seed, where=study.where,
+        )  # fmt: skip
+        chosen = halved(made.examples, asked.settings.seed)
+        front = front_of(made, chosen, asked.settings)
+    except ThinkbackError as error:
+        return replace(study, missing={**study.missing, FRONT: str(error)})
+    gains = gains_of(made, front, chosen, asked.settings)
+    return replace(study, strategies=made, front=front, chosen=chosen, gains=gains)
+
+
+def _temperature(study: LatentStudy, pool: str) -> float | None:
+    return next((one.temperature for one in study.pools if one.pool == pool), None)
+
+
+def _probe(study: LatentStudy, pool: str) -> str | None:
+    """The pool of single attempts that its verifier scored, of several the coldest; None where there is none."""
+    single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.single and one.pool != pool]
+    return min(single)[1] if single else None
+
+
+def states_of(log: Log, dataset: str) -> str:
+    """The model with most hidden states of a data set's traces; empty where none has any."""
+    quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
+    own = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
+    counts = {}
+    for model in log.hidden_models:
+        rows = log.scan(f"hidden_states/{model}", ["trace_id"]).join(own, on="trace_id", how="semi")
+        counts[model] = collect(rows.select(pl.len()), log).item()
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if counts.get(best) else ""
+
+
+def models_of(log: Log, dataset: str) -> dict[str, str]:
+    """The model that wrote the first attempts of each pool of a data set; none where there are several."""
+    own = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
+    traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
+    pairs = traces.join(own, on="example_id", how="semi").select("pool", "model").unique()
+    found = collect(pairs.group_by("pool").agg(pl.col("model").first(), pl.len()), log)
+    return {pool: model for pool, model, count in found.sort("pool").iter_rows() if count == 1 and model is not None}

@@ -1,0 +1,205 @@
+"""The paper's tables 1 to 4: areas under ROC curves, of which the pooled ones are what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replay.studies.kit.cells import difference, shown
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
+from replay.studies.latent.published import MODELS, REWARDS, TESTED, WORK, is_of, published_row, published_transfer
+from replay.studies.latent.signals import FITTED, LOGPROB, POOLED, REFLECTION, WITHIN, MeasuredPool, SignalAreas
+from replay.studies.latent.study import LatentStudy
+from toolkit.log.describe.worth import BEST
+
+Studies = Sequence[LatentStudy]
+LILAVE, REFLECTED, LOGPROBS = "lilave_auc", "self_reflection_auc", "logprobs_auc"
+NOT_REWARDS = (FITTED, LOGPROB, REFLECTION)
+LEAST_SCORED = 0.9
+"""Share of the traces that a verifier must have scored to have a column."""
+
+
+def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
+    return None if signal is None else shown(signal.interval(over, study.asked.settings.level))
+
+
+def rewards(studies: Studies) -> list[str]:
+    """Further verifiers of the measured pools, by name: reward models, judges and classifiers."""
+    found = dict[str, None]()
+    for study in studies:
+        for pool in study.shown:
+            for name in pool.traces.scores:
+                other = study.kinds.get(name) not in NOT_REWARDS and name not in study.asked.verifiers
+                if other and pool.signals[name].traces >= LEAST_SCORED * len(pool.traces.right):
+                    found[name] = None
+    return sorted(found)
+
+
+def logprobs_of(pool: MeasuredPool) -> SignalAreas | None:
+    """Log-probabilities as the paper takes them: of the suffix that is best on these very rows."""
+    found = pool.logprobs
+    return found.get(BEST) or next(iter(found.values()), None)
+
+
+def _compared(over: str) -> Sheet[LatentStudy]:
+    """Table 1, of pooled areas, and the same within questions."""
+
+    def columns(studies: Studies) -> list[Column]:
+        made = [
+            intervals("latent verifier", LILAVE, 3),
+            intervals("self-reflection", REFLECTED, 3),
+            intervals("log-probabilities", LOGPROBS, 3),
+        ]
+        own = rewards(studies)
+        if over == POOLED and any(study.asked.published for study in studies):
+            made += [intervals(told, key, 3, drop=2) for key, told in REWARDS.items()]
+            own = [name for name in own if not any(is_of(name, key, REWARDS) for key in REWARDS)]
+        return made + [intervals(f"`{name}`", name, 3, drop=1) for name in own]
+
+    def rows(study: LatentStudy) -> Iterator[Row]:
+        for pool in study.shown:
+            reflected = pool.of_kind(REFLECTION)
+            values = {
+                LILAVE: _area(study, pool.latent, over),
+                REFLECTED: _area(study, pool.signals[reflected[0]] if reflected else None, over),
+                LOGPROBS: _area(study, logprobs_of(pool), over),
+            }
+            for name in pool.traces.scores:
+                area = _area(study, pool.signals[name], over)
+                keys = [key for key in REWARDS if is_of(name, key, REWARDS)] or [name]
+                values |= dict.fromkeys(keys, area)
+            theirs = published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
+            yield Row((pool.pool, pool.verifier), values=values, published=theirs)
+
+    return Sheet(
+        "table_1" if over == POOLED else "within_questions",
+        "AUC of the latent verifier and of other estimates"
+        if over == POOLED
+        else "The same within questions: mean AUC over those with right and wrong traces",
+        ("Pool", "Verifier"), columns, rows, (_logprobs_told, _rows_told), "Data set",
+        number="1" if over == POOLED else "",
+        needed=lambda studies: over == POOLED or not all(pool.single for study in studies for pool in study.shown),
+    )  # fmt: skip
+
+
+def _logprobs_told(study: LatentStudy) -> Iterator[str]:
+    for pool in study.shown:
+        found = logprobs_of(pool)
+        if found is not None:
+            best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprobs else ""
+            yield f"log-probabilities, pool `{pool.pool}`: {found.name}{',' if best else ''}{best}"
+
+
+def _rows_told(study: LatentStudy) -> Iterator[str]:
+    for pool in study.shown:
+        traces = pool.traces
+        yield (
+            f"pool `{pool.pool}`: {len(traces.right):,} traces of {int(traces.example.max()) + 1:,} questions, "
+            f"{traces.right.mean():.1%} of them right; scores by `{pool.verifier}`"
+            + (f", {pool.latent.remark}" if pool.latent.remark else "")
+        )
+
+
+COMPARED, WITHIN_QUESTIONS = _compared(POOLED), _compared(WITHIN)
+
+
+def models_of(studies: Studies) -> list[str]:
+    """Base models of the measured pools, by name."""
+    return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
+
+
+def _model_columns(studies: Studies) -> list[Column]:
+    published = any(study.asked.published for study in studies)
+    made = [intervals(told, key, 3) for key, told in MODELS.items()] if published else []
+    own = [name for name in models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
+    return made + [intervals(name, f"{name}_auc", 3) for name in own]
+
+
+def _by_model(study: LatentStudy) -> Iterator[Row]:
+    values: dict[str, Value] = {}
+    for pool in study.shown:
+        if pool.pool in study.models:
+            name, area = study.models[pool.pool], _area(study, pool.latent)
+            for key in (f"{name}_auc", *(key for key in MODELS if is_of(name, key, MODELS))):
+                values.setdefault(key, area)
+    theirs = published_row("2", study.dataset) if study.asked.published else {}
+    yield Row((), values=values, published=theirs)
+
+
+BY_MODEL = Sheet[LatentStudy](
+    "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _by_model,
+    ("Each model's traces are scored by a verifier on its own hidden states.",), "Data set", number="2",
+)  # fmt: skip
+
+OWN, OTHER = "phi_lilave_auc", "llama_lilave_auc"
+
+
+def _readers(study: LatentStudy) -> Iterator[Row]:
+    found, own = study.ablations.readers, study.states
+    theirs = published_row("3", study.dataset) if study.asked.published else {}
+    others = [name for name in found if name != own]
+    for number, name in enumerate(others or [""]):
+        values = {OWN: shown(found.get(own)), OTHER: shown(found.get(name))}
+        yield Row((name,), values=values, published=theirs if not number else {})
+
+
+READERS = Sheet[LatentStudy](
+    "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
+    (intervals("states of its own", OWN, 3), intervals("states of the other", OTHER, 3)), _readers,
+    (), "Data set", number="3",
+)  # fmt: skip
+
+
+def _tested(studies: Studies) -> list[Column]:
+    published = any(study.asked.published for study in studies)
+    made = []
+    theirs = {told: key for key, told in TESTED.items()}
+    for study in studies:
+        key = theirs.pop(WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
+
+        def tested(of: LatentStudy, on: LatentStudy = study) -> Value:
+            return shown(on.ablations.transfer.get(of.dataset))
+
+        made.append(intervals(f"on {study.dataset}", key, 3, tested))
+    return made + [numbers(f"on {told}", key) for told, key in theirs.items() if published]
+
+
+def _trained(study: LatentStudy) -> Iterator[Row]:
+    yield Row((), study, published=published_transfer(study.dataset) if study.asked.published else {})
+
+
+TRANSFER = Sheet[LatentStudy](
+    "table_4", "AUC of verifiers on the test rows of every data set", (), _tested, _trained,
+    ("Rows: what the verifier was trained on.",), "Trained on", number="4",
+)  # fmt: skip
+
+PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
+"""In the order of the paper."""
+
+
+def _signals(study: LatentStudy) -> Iterator[Row]:
+    level = study.asked.settings.level
+    for pool in study.shown:
+        for key, one in pool.signals.items():
+            if not one.traces:
+                continue
+            values: dict[str, Value] = {"traces": one.traces, "auc": _area(study, one)}
+            values["auc_within"] = None if pool.single else _area(study, one, WITHIN)
+            if one is not pool.latent:
+                for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
+                    less = pool.less(one, over, level)
+                    values[name] = difference(less) if over == POOLED or not pool.single else None
+            yield Row((pool.pool, one.told(key)), values=values)
+
+
+EVERY_SIGNAL = Sheet[LatentStudy](
+    "signals", "What every signal tells", ("Pool", "Signal"),
+    (
+        numbers("traces", "traces", 0, drop=3), intervals("AUC", "auc", 3), intervals("AUC within", "auc_within", 3),
+        intervals("verifier ahead", "ahead", 3, signed=True, drop=1),
+        intervals("ahead within", "ahead_within", 3, signed=True, drop=2),
+    ),
+    _signals,
+    ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score. Within: "
+     "mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
+    "Data set",
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""The study of latent verifiers: planted logs give the verdicts that their parameters imply, whatever these are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import thinkback as tb
+from generate.simulation.planted import simulate_planted
+from generate.simulation.planted_model import PlantedModel
+from replay.analyses.strategies import MAJORITY, ORACLE, Strategy
+from replay.studies.kit.report import StudyReport
+from replay.studies.latent.gains import Gain
+from replay.studies.latent.questions import Answer, Question, gain_verdict
+from replay.studies.latent.signals import OVER
+from replay.studies.latent.study import LatentStudy
+from toolkit.log import Log, collect, open_log, write_log
+from toolkit.log.describe.worth import HONEST, WHOLE
+from toolkit.log.describe.worth_table import worth_of_log
+from toolkit.stats import PairedInterval
+
+STRONG = PlantedModel(signal=1.5, logprob=0.3, probe=True)
+WEAK = PlantedModel(signal=0.0, difficulty=0.0, logprob=0.8, probe=True)
+QUICK = {"verifier": "projection", "ablations": False, "resamples": 200, "orders": 20}
+
+
+def planted(path: Path, model: PlantedModel, examples: int = 1_600) -> Log:
+    """A planted log whose projection is a chance, as scores of fitted verifiers are."""
+    log = simulate_planted(path / "drawn", examples=examples, traces=8, seed=2, model=model)
+    tables = {table: collect(log.scan(table), log) for table in log.shards if not table.startswith("hidden")}
+    scores = tables["verifications"]["score"].to_numpy()
+    tables["verifications"] = tables["verifications"].with_columns(score=pl.Series(1 / (1 + np.exp(-scores))))
+    return write_log(path / "log", name="planted", tables=tables, source={"simulation": "states"})
+
+
+@pytest.fixture(scope="module")
+def strong(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
+    return tb.study_latent(planted(tmp_path_factory.mktemp("strong"), STRONG), **QUICK)
+
+
+@pytest.fixture(scope="module")
+def weak(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
+    return tb.study_latent(planted(tmp_path_factory.mktemp("weak"), WEAK), **QUICK)
+
+
+def answers(report: StudyReport) -> dict[tuple[Question, str], Answer]:
+    """The verdicts on the one data set, by question and what they are over."""
+    return {(one.question, one.over): one.answer for one in report.parts[0].verdicts}
+
+
+def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyReport) -> None:
+    assert STRONG.told is not None
+    assert STRONG.auc() > STRONG.told.auc()
+    found = answers(strong)
+    assert {found[question, over] for question in (Question.CHANCE, Question.LOGPROBS) for over in OVER} == {Answer.YES}
+    yes = (Question.RANDOM, Question.WEIGHTED, Question.BEST, Question.CONDITIONAL, Question.COIN)
+    assert {found[question, ""] for question in yes} == {Answer.YES}
+    assert found[Question.ORACLE, ""] is Answer.NO
+
+
+def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
+    assert WEAK.told is not None
+    assert WEAK.auc() == pytest.approx(0.5)
+    found = answers(weak)
+    assert {found[Question.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
+    assert {found[Question.LOGPROBS, over] for over in OVER} == {Answer.NO}
+    assert {found[question, ""] for question in (Question.BEST, Question.CONDITIONAL)} == {Answer.NO}
+    assert found[Question.COIN, ""] is Answer.UNDECIDED
+
+
+def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) -> None:
+    assert STRONG.told is not None
+    implied = (STRONG.auc() - STRONG.told.auc(), STRONG.auc_within() - STRONG.told.auc_within())
+    for over, difference in zip(OVER, implied, strict=True):
+        pool = strong.parts[0].main
+        assert pool.less(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
+
+
+def test_areas_are_those_of_describe(strong: StudyReport) -> None:
+    study: LatentStudy = strong.parts[0]
+    described = {worth.pool: worth for _, worth in worth_of_log(study.log, pools=[pool.pool for pool in study.pools])}
+    for pool in study.pools:
+        for row in described[pool.pool].signals:
+            if row.name in pool.signals and row.auc.estimate is not None:
+                assert pool.signals[row.name].interval("pooled") == row.auc
+                assert pool.signals[row.name].interval("within") == row.within
+            if row.name == pool.verifier:
+                assert row.over_random is None or pool.over_random() == row.over_random
+
+
+def test_gains_are_those_of_plain_loops(strong: StudyReport) -> None:
+    """Question by question, on the half that settings were not chosen on."""
+    study: LatentStudy = strong.parts[0]
+    made, chosen = study.strategies, study.chosen
+    assert made is not None
+    assert made.probe is not None
+    assert made.scores is not None
+    assert chosen is not None
+    score, votes = made.scores["projection"], made.plain[Strategy(MAJORITY)]
+    for gain in study.gains.conditional:
+        right, paid = [], []
+        for at in np.flatnonzero(~chosen):
+            doubted = score[at] < (gain.below or 0.0)
+            right.append(votes[at, list(made.n).index(gain.n)] if doubted else made.probe[at])
+            paid.append(1 + gain.n * doubted)
+        assert gain.accuracy == pytest.approx(np.mean(right))
+        assert gain.samples == pytest.approx(np.mean(paid))
+        assert gain.difference.difference == pytest.approx(gain.accuracy - gain.against)
+    last = study.gains.oracle[-1]
+    assert last.against == pytest.approx(made.plain[Strategy(ORACLE)][~chosen, -1].mean())
+
+
+def of(difference: float, low: float, high: float, samples: float = 2.0) -> Gain:
+    return Gain("one", samples, 1, 0.5, 0.5, PairedInterval(difference, low, high, None, 9, "t"))
+
+
+ABOVE, BELOW, AROUND = of(0.2, 0.1, 0.3, 3.0), of(-0.2, -0.3, -0.1, 5.0), of(0.1, -0.1, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("gains", "answer", "shown"),
+    [
+        ((ABOVE, AROUND), Answer.YES, 0.2),
+        ((AROUND, BELOW), Answer.NO, -0.2),
+        ((ABOVE, BELOW), Answer.PARTLY, 0.2),
+        ((AROUND,), Answer.UNDECIDED, 0.1),
+    ],
+)
+def test_a_verdict_on_all_settings_of_a_strategy(gains: tuple[Gain, ...], answer: Answer, shown: float) -> None:
+    found = gain_verdict(Question.CONDITIONAL, gains)
+    assert found.answer is answer
+    assert found.difference is not None
+    assert found.difference.difference == shown
+    assert found.gained == tuple(one.samples for one in gains if one is ABOVE)
+    assert found.lost == tuple(one.samples for one in gains if one is BELOW)
+
+
+def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
+    """Without log-probabilities, a probe or states nothing is a silent dash."""
+    log = simulate_planted(tmp_path / "log", examples=60, traces=4, seed=1)
+    report = tb.study_latent(log, **QUICK)
+    found = answers(report)
+    assert found[Question.LOGPROBS, "pooled"] is Answer.UNASKED
+    assert found[Question.CONDITIONAL, ""] is Answer.UNASKED
+    table = report.tables["verdicts"].markdown()
+    assert "no log-probabilities are logged" in table
+    assert "no pool of single attempts" in table
+    assert "where there is a dash" in report.tables["table_1"].markdown()
+    assert "`--without-ablations`" in report.tables["table_4"].markdown()
+    with pytest.raises(tb.ThinkbackError, match="thinkback fit-verifier LOG"):
+        tb.study_latent(log)
+    with pytest.raises(tb.ThinkbackError, match="training rows alone"):
+        tb.study_latent(log, **QUICK, where="split = 'train'")
+
+
+def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path) -> None:
+    log = open_log(planted(tmp_path, replace(STRONG, places=1), examples=120).address)
+    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    odd = pl.col("example_id").str.slice(-1).cast(pl.Int32) % 4 < 2
+    tables["examples"] = tables["examples"].with_columns(dataset=pl.when(odd).then(pl.lit("a")).otherwise(pl.lit("b")))
+    tables["verifications"] = tables["verifications"].with_columns(
+        verifier=pl.when(odd).then(pl.lit("one")).otherwise(pl.lit("two"))
+    )
+    several = write_log(tmp_path / "several", name="several", tables=tables)
+    report = tb.study_latent(several, **QUICK | {"verifier": ["one", "two"]})
+    assert [(study.dataset, study.main.verifier) for study in report.parts] == [("a", "one"), ("b", "two")]
+    assert HONEST not in report.parts[0].main.signals

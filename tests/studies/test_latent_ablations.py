@@ -1,0 +1,162 @@
+"""The ablations of the study of latent verifiers: what a log allows is found, what it lacks is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from generate.simulation.planted import simulate_planted
+from generate.simulation.planted_model import PlantedModel
+from replay.analyses.votes_entropy import votes_entropy
+from replay.studies.kit.figures import drawn
+from replay.studies.latent.ablated import FITTED, READERS, TEMPERATURES, TRANSFER, VOTES
+from replay.studies.latent.ablation_tables import ABLATION_SHEETS
+from replay.studies.latent.ablations import ablations_of
+from replay.studies.latent.figures import PAPER_FIGURES
+from replay.studies.latent.report import study_latent
+from replay.studies.latent.settings import LatentSetting
+from replay.studies.latent.study import LatentStudy, study_log
+from tests.show.test_paper import NARROW, WIDE, assert_whole
+from thinkback.app import app
+from toolkit.log import Log, collect, open_log, write_log
+from toolkit.show.page import HIGHEST
+from toolkit.stats import Settings
+
+STATES = "hidden_states/planted"
+ASKED = LatentSetting(("projection",), settings=Settings(resamples=50), orders=2, seeds=1)
+
+
+def planted(where: Path, examples: int, **model: object) -> Log:
+    """A planted log whose projection is a chance, with votes at two temperatures, two data sets, and two readers."""
+    drawn = simulate_planted(
+        where / "drawn", examples=examples, traces=4, seed=3,
+        model=PlantedModel(places=2, dimensions=4, probe=True, **model),  # type: ignore[arg-type]
+    )  # fmt: skip
+    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
+    tables["verifications"] = tables["verifications"].with_columns(score=1 / (1 + (-pl.col("score")).exp()))
+    number = pl.col("example_id").str.slice(-9).cast(pl.Int64)
+    name = pl.when(number % 4 < 2).then(pl.lit("easy")).otherwise(pl.lit("hard"))
+    tables["examples"] = tables["examples"].with_columns(dataset=name)
+    warm = pl.col("sample_index") % 2 == 0
+    pools = (
+        pl.when(pl.col("pool") == "probe").then(pl.lit("probe")).when(warm).then(pl.lit("t1")).otherwise(pl.lit("t5"))
+    )
+    degrees = pl.when(pl.col("pool") == "probe").then(0.0).when(warm).then(1.0).otherwise(0.5)
+    tables["traces"] = tables["traces"].with_columns(
+        pool=pools, temperature=degrees.cast(pl.Float32), sample_index=pl.col("sample_index") // 2
+    )
+    noise = np.random.default_rng(0).normal(size=(tables[STATES].height, 4)).astype(np.float16)
+    blind = pl.Series(noise, dtype=tables[STATES].schema["state"])
+    tables["hidden_states/blind"] = tables[STATES].with_columns(state=blind)
+    write_log(where / "log", name="ablated", tables=tables, source={"simulation": "states"})
+    return open_log(where / "log")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return planted(tmp_path_factory.mktemp("ablated"), 200)
+
+
+@pytest.fixture(scope="module")
+def ablated(log: Log) -> tuple[LatentStudy, ...]:
+    made = study_log(log, ASKED)
+    return tuple(replace(one, ablations=ablations_of(one, made)) for one in made)
+
+
+def test_everything_that_the_log_allows_is_found(ablated: tuple[LatentStudy, ...]) -> None:
+    for study in ablated:
+        made = study.ablations
+        assert set(made.transfer) == {"easy", "hard"}
+        assert {(one.trained, one.measured) for one in made.temperatures} >= {(0.5, 0.5), (0.5, 1.0), (1.0, 0.5)}
+        assert len(made.locations) == 2
+        assert {one.token for one in made.models} == {-2, -1}
+        assert {one.temperature for one in made.votes} == {0.5, 1.0}
+        assert [one.length for one in made.suffixes] == [1, 2]
+        assert set(made.missing) <= {"the classifier swiglu"}
+
+
+def test_a_reader_that_sees_nothing_tells_nothing(ablated: tuple[LatentStudy, ...]) -> None:
+    for study in ablated:
+        blind, own = study.ablations.readers["blind"], study.ablations.readers["planted"]
+        assert blind.low < 0.5 < blind.high
+        assert own.low > 0.55
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_figures_are_whole(ablated: tuple[LatentStudy, ...], width: float) -> None:
+    made = drawn(PAPER_FIGURES, ablated[0], width)
+    assert set(PAPER_FIGURES) - set(made) == {"figure_4_self_correction"}
+    for figure in made.values():
+        assert figure.get_figwidth() == width
+        assert figure.get_figheight() <= HIGHEST
+        assert_whole(figure)
+
+
+def test_what_a_log_lacks_is_said(tmp_path: Path) -> None:
+    model = PlantedModel(places=1, dimensions=2)
+    drawn = simulate_planted(tmp_path / "drawn", examples=80, traces=3, seed=3, model=model)
+    plain = study_log(drawn, ASKED)
+    missing = ablations_of(plain[0], plain).missing
+    assert {TEMPERATURES, TRANSFER, READERS, VOTES} <= set(missing)
+    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards if table != STATES}
+    write_log(tmp_path / "log", name="blind", tables=tables, source={"simulation": "states"})
+    blind = study_log(open_log(tmp_path / "log"), ASKED)
+    made = ablations_of(blind[0], blind)
+    assert set(FITTED) <= set(made.missing)
+    assert not made.locations
+    assert made.entropy is not None
+
+
+def test_entropy_is_that_of_a_plain_loop(log: Log) -> None:
+    found = votes_entropy(log, "projection", pool="t1", probe="probe", where="split = 'test'")
+    assert found is not None
+    traces = collect(log.scan("traces", ["trace_id", "example_id", "pool", "answer"]), log).to_dicts()
+    scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
+    tests = set(collect(log.scan("examples", ["example_id", "split"]), log).filter(split="test")["example_id"])
+    pairs = []
+    for name in sorted(tests):
+        votes = [one["answer"] for one in traces if one["example_id"] == name and one["pool"] == "t1"]
+        (probe,) = [one["trace_id"] for one in traces if one["example_id"] == name and one["pool"] == "probe"]
+        shares = [votes.count(answer) / len(votes) for answer in set(votes)]
+        pairs.append((scores[probe], -sum(share * np.log(share) for share in shares) / np.log(len(votes))))
+    pairs.sort()
+    assert sum(one.questions for one in found.parts) == len(pairs)
+    for at, part in enumerate(found.parts):
+        own = pairs[at * len(pairs) // 5 : (at + 1) * len(pairs) // 5]
+        assert part.entropy.estimate == pytest.approx(np.mean([entropy for _, entropy in own]))
+        assert part.low == own[0][0]
+    from scipy.stats import spearmanr
+
+    assert found.correlation.estimate == pytest.approx(spearmanr(pairs).statistic)
+    assert found.correlation.low < found.correlation.estimate < found.correlation.high
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("svg_only")
+def test_tables_and_figures_come_with_the_command(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    words = ["study", "latent", log.address, "--out", str(tmp_path / "out"), "--verifier", "projection"]
+    done = CliRunner().invoke(app, [*words, "--seeds", "1", "--orders", "2", "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    written = {file.stem for file in (tmp_path / "out").rglob("*.csv")}
+    assert {sheet.name for sheet in ABLATION_SHEETS} <= written
+    assert (tmp_path / "out" / "figure_2_and_8_temperatures-easy.svg").exists()
+
+
+@pytest.mark.slow
+def test_a_larger_planted_log_gives_what_is_known(tmp_path: Path) -> None:
+    report = study_latent(planted(tmp_path, 4_000, shared=0.0), verifier="projection", resamples=200, orders=5, seeds=2)
+    model = PlantedModel(places=2, dimensions=4, shared=0.0)
+    for study in report.parts:
+        for one in study.ablations.locations:
+            assert one.pooled.estimate == pytest.approx(model.auc(1), abs=0.03)
+            assert one.within.estimate == pytest.approx(model.auc_within(1), abs=0.03)
+        for one in study.ablations.transfer.values():
+            assert one.estimate == pytest.approx(model.auc(2), abs=0.03)
+        for one in study.ablations.temperatures:
+            assert one.area.estimate == pytest.approx(model.auc(1), abs=0.04)
