@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from toolkit.stats.arrays import Interval, PairedInterval
 
 TRAIN, TEST = "train", "test"
+ROWS = {
+    **dict.fromkeys(("dataset", "pool", "signal", "metric"), pl.String),
+    **dict.fromkeys(("estimate", "low", "high"), pl.Float64), "n": pl.Int64, "p_value": pl.Float64,
+    "remark": pl.String,
+}  # fmt: skip
+"""The columns of what signals are worth, as a frame."""
 TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
 
 
@@ -45,6 +51,32 @@ def worth_of_log(
         told = why if not len(learnt) else "no training rows in this pool"
         if _anything(traces) and reference in (None, *traces.scores):
             yield which, worth_of(traces, own, reference, told, simulated=log.simulated)
+
+
+def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
+    """What signals are worth as numbers: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
+
+    `metric`: auc, auc_within, best_of_n, and the differences auc_difference, within_difference (to the reference) and
+    over_random, which alone have a p-value.
+    """
+    rows = [
+        {"dataset": worth.dataset, "pool": worth.pool, "signal": one.name, "metric": metric, **numbers,
+         "remark": one.remark}
+        for worth in worths
+        for one in worth.signals
+        for metric, numbers in _numbers(one)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=ROWS)
+
+
+def _numbers(row: SignalWorth) -> Iterator[tuple[str, dict[str, float | None]]]:
+    for metric, own in (("auc", row.auc), ("auc_within", row.within), ("best_of_n", row.best)):
+        yield metric, {"estimate": own.estimate, "low": own.low, "high": own.high, "n": own.n}
+    differences = (row.auc_difference, row.within_difference, row.over_random)
+    for metric, pair in zip(("auc_difference", "within_difference", "over_random"), differences, strict=True):
+        if pair is not None:
+            told = {"low": pair.low, "high": pair.high, "n": pair.n, "p_value": pair.p_value}
+            yield metric, {"estimate": pair.difference, **told}
 
 
 def _anything(traces: ScoredTraces) -> bool:
