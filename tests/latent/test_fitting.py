@@ -267,6 +267,13 @@ def test_other_inputs(path: Path, tmp_path: Path) -> None:
     same = fit_verifier(str(other), TRAIN, replace(QUICK, inputs=("tokens:projection", *inputs[1:]))).scores
     both = same.join(fitted.scores, on="trace_id")
     assert (both["score"] - both["score_right"]).abs().max() < 1e-9
+    spread = kept.with_columns(token_entropies="token_logprobs", token_ranks=pl.lit([3, 1, 2], pl.List(pl.Int32)))
+    spread = spread.with_columns(pl.col("token_entropies").list.eval(-pl.element().clip(upper_bound=0)))
+    spread = spread.with_columns(token_logprobs=pl.lit(None, pl.List(pl.Float32)))
+    third = copied(where, tmp_path / "spread", verifications=spread)
+    columns = fit_verifier(str(third), TRAIN, replace(QUICK, inputs=("tokens:projection",))).columns
+    assert {"tokens:projection entropy max", "tokens:projection entropy[-1]", "tokens:projection rank sum"} < {*columns}
+    assert len(columns) == 2 * 12
     for name, says in (
         ("trace:credit", "credit"), ("feature:entropi", "did you mean `entropy`"), ("entropy", "trace:COLUMN"),
         ("verifier:none", "no verifier `none`"),
