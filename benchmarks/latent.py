@@ -27,7 +27,8 @@ import xgboost
 from generate.simulation.planted import STATES, simulate_planted
 from generate.simulation.planted_model import PlantedModel
 from replay.latent.boosted import boosted_scorer
-from replay.latent.fitting import fit_verifier, score_rows
+from replay.latent.fitting import fit_verifier
+from replay.latent.material import score_rows
 from replay.latent.model_rows import ModelRows
 from replay.latent.state_rows import find_states
 from replay.latent.traced_values import read_traces

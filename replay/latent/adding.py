@@ -77,6 +77,7 @@ def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[st
         "added_by": "thinkback fit-verifier",
         "kind": "fitted",
         "settings": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fitted.settings).items()},
+        "places": [list(place) for place in fitted.places] if fitted.states else [],
         "model": {"file": file, "sha256": digest},
         "fold_models": [[_hash(model) for model in of_place] for of_place in fitted.fold_models],
         "trained_on": {

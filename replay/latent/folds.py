@@ -39,6 +39,9 @@ def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int,
     if size < count:  # some questions beside those whose folds are known
         order = np.random.default_rng(seed).permutation(count)
         return dict(zip(np.unique(groups).tolist(), order[:size].tolist(), strict=True))
+    if max(right.sum(), (1 - right).sum()) < count:  # too few of either class to share out
+        order = np.random.default_rng(seed).permutation(size) % count
+        return dict(zip(np.unique(groups).tolist(), order.tolist(), strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class in fewer questions than folds is warned of elsewhere
         dealer = StratifiedGroupKFold(count, shuffle=True, random_state=seed)

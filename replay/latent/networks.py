@@ -96,6 +96,15 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
 
 def _swiglu(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
     torch = _import_torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a network waits for more of them
+    try:
+        return _learnt_swiglu(torch, read, right, groups, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
     from torch import nn
 
     torch.manual_seed(seed)

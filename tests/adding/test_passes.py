@@ -16,7 +16,7 @@ from generate.annotating.annotation_run import Added, add
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reader import Pass, in_memory
+from generate.passes.reader import Pass, ReadTokens, in_memory
 from generate.signals import logprob
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import ClassifierWorker
@@ -150,9 +150,9 @@ def test_logits_are_kept_of_the_completions_alone(
     monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
     plain, kept = logprob.logprobs_of, []
 
-    def noted(read: Pass, texts: list[Ids]) -> list[np.ndarray]:
+    def noted(read: Pass, texts: list[Ids], ranked: bool) -> list[ReadTokens]:
         kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
-        return plain(read, texts)
+        return plain(read, texts, ranked)
 
     monkeypatch.setattr(logprob, "logprobs_of", noted)
     step = LOGPROB.replace('"lp"', '"few"') + f'padding = "{side}"\n'
