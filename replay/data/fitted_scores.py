@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
+
+FITTED = "fitted"
+"""The kind of a verifier of which the manifest says what it was fitted on."""
+
+
+def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
+    """What the manifest says of each verifier that was fitted on the log."""
+    source = log.manifest.source if log.manifest is not None else None
+    listed = source.get("verifiers") if isinstance(source, Mapping) else None
+    records = listed.items() if isinstance(listed, Mapping) else ()
+    return {name: one for name, one in records if isinstance(one, Mapping) and one.get("kind") == FITTED}
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
@@ -75,7 +76,7 @@ def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[st
     states = log.shards.get(f"hidden_states/{fitted.states}", ())
     return {
         "added_by": "thinkback fit-verifier",
-        "kind": "fitted",
+        "kind": FITTED,
         "settings": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fitted.settings).items()},
         "places": [list(place) for place in fitted.places] if fitted.states else [],
         "model": {"file": file, "sha256": digest},

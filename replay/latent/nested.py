@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.fitted_scores import folds_of
+from replay.data.fitted_scores import fitted_verifiers, folds_of
 from replay.latent.material import Material, Values, read_material
 from replay.latent.traced_values import NO_FOLD
 from replay.latent.verifier_settings import VerifierSettings
@@ -120,10 +120,8 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
 
 
 def _record(log: Log, verifier: str) -> Mapping[str, Any]:
-    source = log.manifest.source if log.manifest is not None else None
-    listed = source.get("verifiers") if isinstance(source, Mapping) else None
-    record = listed.get(verifier) if isinstance(listed, Mapping) else None
-    if not isinstance(record, Mapping) or record.get("kind") != "fitted":
+    record = fitted_verifiers(log).get(verifier)
+    if record is None:
         raise ThinkbackError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
@@ -134,7 +132,7 @@ def _record(log: Log, verifier: str) -> Mapping[str, Any]:
 def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
     given = record["settings"]
     known = {field.name for field in fields(VerifierSettings)}
-    made = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
+    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
     return VerifierSettings(**made)
 
 

@@ -9,9 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from toolkit.log import Log, write_log
+from toolkit.log import Log, collect, write_log
+from toolkit.log.describe import worth as worths
+from toolkit.log.describe.scored_traces import scored_traces
 from toolkit.log.describe.worth import BELOW_RANDOM, BEST, HONEST, PRIOR, VOTES, WHOLE, SignalWorth, Worth
 from toolkit.log.describe.worth_table import worth_of_log, worth_tables
+from toolkit.stats import auc
 
 
 def made(
@@ -85,6 +88,20 @@ def test_a_k_is_chosen_on_training_rows_and_the_best_on_these_is_marked(tmp_path
     assert BEST in best.remark
     assert sum(HONEST in row.remark for row in worth.suffixes) == 1
     assert best.auc.estimate == remarks[BEST].auc.estimate
+
+
+def test_suffixes_of_ragged_lists_are_the_plain_sums(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lists = [None if i % 7 == 3 else rng.normal(size=i % 11).astype(np.float32).tolist() for i in range(60 * 8)]
+    log = made(tmp_path / "log", token_logprobs=pl.Series(lists, dtype=pl.List(pl.Float32)))
+    [traces] = scored_traces(log, collect(log.scan("examples"), log)["example_id"])
+    own = collect(log.scan("traces"), log).sort("example_id", "sample_index")["token_logprobs"].to_list()
+    assert traces.longest == 10
+    for k, found in traces.suffixes_of(range(1, 14)).items():
+        plain = [np.nan if one is None else float(np.sum(np.array(one, np.float64)[::-1][:k])) for one in own]
+        np.testing.assert_allclose(found, plain, atol=1e-12)
+    areas = [auc(traces.suffix(k), traces.right) for k in range(1, 11)]
+    assert worths._best_k(traces) == 1 + int(np.argmax(areas))
 
 
 def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp_path: Path) -> None:

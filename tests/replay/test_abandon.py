@@ -196,6 +196,52 @@ def test_refused(small: Log, settings: Row, why: str) -> None:
         replay.run(small, sample(**settings), resamples=5)
 
 
+@pytest.mark.parametrize(
+    ("reads", "places", "late"),
+    [
+        (["states"], [[-1, 3]], None),
+        (["states"], [[-1, 3], [-1, 4]], "states at token 4"),
+        (["states"], [[-1, -1]], "states at token -1"),
+        (["states", "trace:sum_logprob"], [[-1, 3]], "`trace:sum_logprob`"),
+        (["trace:prompt_tokens", "feature:length"], [], None),
+        (["tokens:all"], [], "`tokens:all`"),
+        (["verifier:early@4"], [], None),
+        (["verifier:other"], [], "`verifier:other`"),
+        (["verifier:whole"], [], "`trace:completion_tokens`"),
+    ],
+)
+def test_a_verifier_that_was_fitted_on_what_comes_later_gives_nothing_up(
+    tmp_path: Path, reads: list[str], places: list[list[int]], late: str | None
+) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    scores = made["traces"].select("trace_id", "example_id", verifier=pl.lit("mine"), score=pl.lit(0.5))
+    made["verifications"] = pl.concat([made["verifications"], scores], how="diagonal_relaxed")
+    records = {
+        name: {"kind": "fitted", "settings": {"name": name, "inputs": inputs}, "places": own}
+        for name, inputs, own in (("mine", reads, places), ("whole", ["trace:completion_tokens"], []))
+    }
+    log = write_log(tmp_path / "log", name="small", tables=made, source={"verifiers": records})
+    policy = sample(abandon=Abandon(verifier="mine", tokens=4, below=0.4))
+    if late is None:
+        assert row(log, policy)["calls"] == 4
+        return
+    with pytest.raises(ThinkbackError) as found:
+        replay.run(log, policy, resamples=5)
+    assert f"`mine` was fitted on {late}, which no running system knows by then" in str(found.value)
+    assert "--tokens 3 --name latent@4" in str(found.value)
+
+
+def test_the_place_of_a_verifier_of_one_place_is_its_own(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    scores = made["traces"].select("trace_id", "example_id", verifier=pl.lit("of:-1:3"), score=pl.lit(0.5))
+    made["verifications"] = pl.concat([made["verifications"], scores], how="diagonal_relaxed")
+    record = {"kind": "fitted", "settings": {"name": "of", "inputs": ["states"]}, "places": [[-1, 3], [-1, 9]]}
+    log = write_log(tmp_path / "log", name="small", tables=made, source={"verifiers": {"of:-1:3": record}})
+    assert row(log, sample(abandon=Abandon(verifier="of:-1:3", tokens=4, below=0.4)))["calls"] == 4
+
+
 def test_a_pool_that_is_replayed_whole_gives_up_nothing(tmp_path: Path) -> None:
     made = tables({"n4": POOL}, GOLDS)
     log = write_log(tmp_path / "log", name="small", tables=made, pools={"n4": {"prefix": False}})

@@ -108,7 +108,8 @@ def worth_of(
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     shown = {} if lengths is None else _shown_k(traces.longest, lengths)
-    suffixes = [_measured(traces, _Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
+    of_k = traces.suffixes_of(shown)
+    suffixes = [_measured(traces, _Signal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -166,15 +167,15 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
 
 def _lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _Lengths | None:
     """None where no log-probabilities of tokens are logged."""
-    if not traces.longest or np.isnan(traces.tokens).all():
+    if not traces.longest or traces.tokens.is_null().all():
         return None
     return _Lengths(_best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None)
 
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The length of the suffix with the largest pooled area, the shortest of equal ones."""
-    lengths = range(1, min(traces.longest, most or traces.longest) + 1)
-    return max(lengths, key=lambda k: auc(traces.suffix(k), traces.right))
+    areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.longest, most or traces.longest))]
+    return int(np.argmax(areas)) + 1
 
 
 def _shown_k(longest: int, chosen: _Lengths) -> Mapping[int, str]:
