@@ -24,6 +24,8 @@ FORMAT, VERSION = "thinkback-verifier", 1
 FOLDER = "models"
 """A folder of the log for models of its verifiers; no table."""
 SECTION = "verifiers"
+LONGEST = 80
+"""Letters of a verifier's name in that of its file."""
 
 
 def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
@@ -48,9 +50,9 @@ def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
 
 
 def file_name(verifier: str) -> str:
-    """A verifier's name as a file's: what else than letters, digits, dots and dashes it holds tells it apart."""
+    """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
-    return plain if plain == verifier else f"{plain}-{hashed([verifier])[0][:8]}"
+    return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
 
 
 def _document(fitted: FittedVerifier) -> dict[str, Any]:

@@ -82,7 +82,9 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
     from sklearn.neural_network import MLPClassifier
 
     learnt, held = _split(groups, seed)
-    model = MLPClassifier((MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=BATCH, random_state=seed)
+    model = MLPClassifier(
+        (MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=min(BATCH, len(learnt)), random_state=seed
+    )
     best, lowest = [], np.inf
     for _ in range(EPOCHS):
         model.partial_fit(read[learnt], right[learnt], classes=[0, 1])

@@ -104,5 +104,5 @@ def fit_verifier(
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
     extended = add_verifier(log, fitted)
-    worth = worth_of_log(extended, fitted.trained, fitted.verifiers[0], fitted.pools)
+    worth = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
     return VerifierReport(fitted, extended, tuple(worth))

@@ -37,13 +37,6 @@ class Traces:
     names: tuple[str, ...]
     fold: np.ndarray
 
-    def among(self, keep: np.ndarray) -> Traces:
-        """Those of a mask."""
-        return Traces(
-            self.keys.filter(pl.Series(keep)), self.group[keep], self.right[keep], self.values[keep], self.names,
-            self.fold[keep],
-        )  # fmt: skip
-
 
 def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces:
     """The traces of some pools, by default of all. ThinkbackError where the log has no such input or pool."""

@@ -119,7 +119,7 @@ def worth_of(
         reference=chosen,
         signals=tuple(rows),
         suffixes=tuple(suffixes),
-        notes=tuple(_notes(rows)),
+        notes=tuple(_notes(rows, suffixes)),
         left_out=traces.left_out,
         teller=traces.teller,
         simulated=simulated,
@@ -203,7 +203,7 @@ def _measured(traces: ScoredTraces, signal: _Signal, reference: _Signal | None) 
         traces=int(known.sum()),
         auc=made.auc.interval(widened=signal.widened),
         within=made.within.interval(widened=signal.widened),
-        best=made.best.interval(),
+        best=made.best.interval(widened=signal.widened),
         auc_difference=differences[0],
         within_difference=differences[1],
         over_random=None if np.isnan(made.best.estimate) else made.best.minus(made.random, widened=signal.widened),
@@ -246,16 +246,30 @@ def _chance(traces: ScoredTraces) -> SignalWorth:
     return SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
 
 
-def _notes(rows: list[SignalWorth]) -> Iterator[Note]:
+def _notes(rows: list[SignalWorth], suffixes: list[SignalWorth]) -> Iterator[Note]:
     below = {}
     for row in rows:
         over = row.over_random
-        if over is not None and over.difference is not None and over.difference < 0:
+        if over is not None and over.difference is not None and _below(row):
             limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
             below[f"`{row.name}` ({_points(over.difference)}{limits} points)"] = row.name
     if below:
         said = f"the best of a question's traces is right less often than a random pick by {', '.join(below)}"
         yield warning(BELOW_RANDOM, said)
+    lengths = [place for place, row in enumerate(suffixes) if _below(row)]
+    if lengths:
+        runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
+        named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
+        said = (
+            "the best of a question's traces is right less often than a random pick by the log-probability of the last"
+        )
+        yield warning(BELOW_RANDOM, f"{said} {named} tokens")
+
+
+def _below(row: SignalWorth) -> bool:
+    """Whether the best of n by it is right less often than a random pick."""
+    over = row.over_random
+    return over is not None and over.difference is not None and over.difference < 0
 
 
 def _points(value: float) -> str:

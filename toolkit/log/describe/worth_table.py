@@ -26,16 +26,20 @@ TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained 
 
 
 def worth_of_log(
-    log: Log, train: pl.Series | None = None, reference: str | None = None, pools: Collection[str] | None = None
+    log: Log,
+    train: pl.Series | None = None,
+    reference: str | Collection[str] = (),
+    pools: Collection[str] | None = None,
 ) -> Iterator[tuple[str, Worth]]:
     """What each signal is worth, by data set and pool, and in words which examples that is of.
 
     `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
-    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, a
-    verifier, only what it has scores of.
+    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, of
+    verifiers the first that has scores, only what one of them has scores of.
     """
     if not log.has("examples") or not log.has("traces"):
         return
+    references = (reference,) if isinstance(reference, str) else reference
     frame = collect(log.scan("examples", ["example_id", "split"]), log)
     learnt = frame.filter(pl.col("split") == TRAIN)["example_id"] if train is None else train
     others = frame.filter(~pl.col("example_id").is_in(learnt.implode()))
@@ -49,8 +53,9 @@ def worth_of_log(
     for traces in scored_traces(log, reported, pools):
         own = fitted.get((traces.dataset, traces.pool))
         told = why if not len(learnt) else "no training rows in this pool"
-        if _anything(traces) and reference in (None, *traces.scores):
-            yield which, worth_of(traces, own, reference, told, simulated=log.simulated)
+        first = next((name for name in references if name in traces.scores), None)
+        if _anything(traces) and (first is not None or not references):
+            yield which, worth_of(traces, own, first, told, simulated=log.simulated)
 
 
 def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
@@ -126,11 +131,15 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
     )
     if not worth.suffixes:
         return [made]
-    shown = (0, 2, 3, 6, 8)
+    shown = (0, 2, 3, 6, 7, 8)
     rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
-    by = f"log-probabilities of tokens by the verifier `{worth.teller}`" if worth.teller else ""
-    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=(by,) if by else ())]
+    longest = int(worth.suffixes[-1].name)
+    told = (
+        *([f"log-probabilities of tokens by the verifier `{worth.teller}`"] if worth.teller else ()),
+        *([f"{len(rows)} of the {longest:,} lengths; the best is sought among all"] if len(rows) < longest else ()),
+    )
+    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=told)]
 
 
 def _cells(row: SignalWorth) -> tuple[object, ...]:
