@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -19,6 +19,8 @@ from toolkit.settings import Checked, setting
 
 LOGITS = 2**27
 """Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+SMALL = 2**22
+"""Weights below which threads of the processor wait for each other longer than they gain."""
 LATEST = "logits_to_keep"
 """What causal models call the number of last columns that get logits."""
 
@@ -88,6 +90,8 @@ class Reader:
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self.left = left and not looks_ahead(network)
+        small = sum(one.numel() for one in network.parameters()) < SMALL
+        self.small = small and network.device.type == "cpu"
         self.even = feels_padding(self)
 
     @property
@@ -128,6 +132,22 @@ class Reader:
 
     def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
         """Forward passes over texts that fit, those of like length together. `options` go to the model."""
+        with self.few_threads():
+            yield from self._passes(texts, options)
+
+    @contextlib.contextmanager
+    def few_threads(self) -> Iterator[None]:
+        """While a small model reads on the processor, and while is taken from its passes what is wanted: one thread."""
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1 if self.small else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def _passes(self, texts: Sequence[Ids], options: Mapping[str, Any]) -> Iterator[Pass]:
         import torch
 
         for places in self._batches(texts):

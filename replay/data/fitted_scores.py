@@ -15,11 +15,19 @@ FITTED = "fitted"
 
 
 def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
-    """What the manifest says of each verifier that was fitted on the log."""
-    source = log.manifest.source if log.manifest is not None else None
-    listed = source.get("verifiers") if isinstance(source, Mapping) else None
-    records = listed.items() if isinstance(listed, Mapping) else ()
-    return {name: one for name, one in records if isinstance(one, Mapping) and one.get("kind") == FITTED}
+    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it."""
+    return _records(log.manifest.source) if log.manifest is not None else {}
+
+
+def _records(source: Any) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(source, Mapping):
+        return {}
+    merged, listed = source.get("merged"), source.get("verifiers")
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in merged if isinstance(merged, list | tuple) else ():
+        found |= _records(one.get("source") if isinstance(one, Mapping) else None)
+    own = listed.items() if isinstance(listed, Mapping) else ()
+    return found | {name: one for name, one in own if isinstance(one, Mapping) and one.get("kind") == FITTED}
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:

@@ -205,7 +205,8 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     some = int((held & (dealt.material.counts < len(states.places))).sum()) if states is not None else 0
     if some:
         count = counted(some, "trace")
-        made.append(note("some_places", f"{count} had states at only some of the {len(states.places)} places"))
+        size = len(dealt.material.places)
+        made.append(note("some_places", f"{count} had states at only some of the {size} places"))
     lost = int((dealt.chosen & ~held).sum())
     if lost:
         what = "hidden states at these places" if STATES in settings.inputs else "inputs"

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -161,6 +162,29 @@ def test_logits_are_kept_of_the_completions_alone(
     assert all(n == 1 or n * columns <= 40 for n, columns, _ in kept)
     assert any(n > 1 for n, _, _ in kept)
     assert all(columns < width for _, columns, width in kept)
+
+
+def test_a_small_model_reads_with_one_thread_which_is_given_back(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(tmp_path / "log")
+    told, plain, before = [], logprob.logprobs_of, torch.get_num_threads()
+    torch.set_num_threads(2)
+
+    def noted(*asked: Any) -> list[ReadTokens]:
+        told.append(torch.get_num_threads())
+        return plain(*asked)
+
+    monkeypatch.setattr(logprob, "logprobs_of", noted)
+    try:
+        run(tmp_path, models, LOGPROB)
+        assert set(told) == {1}
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr(reading, "SMALL", 10)
+        run(tmp_path, models, LOGPROB.replace('"lp"', '"large"'))
+        assert set(told) == {1, 2}
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_batches_by_what_is_kept() -> None:

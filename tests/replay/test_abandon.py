@@ -21,7 +21,7 @@ from tests.reference.rules import PlainLog, Row
 from tests.replay.small import GOLDS, tables
 from tests.replay.test_parity import check_case
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, write_log
+from toolkit.log import Log, merge_logs, write_log
 
 TOKENS = (30, 60)
 POOL = {"e1": [("A", 0.9), ("B", 0.8), ("A", 0.3), ("A", 0.2)], "e2": [("B", 0.5)] * 4, "e3": [("A", 0.5)] * 4}
@@ -230,6 +230,22 @@ def test_a_verifier_that_was_fitted_on_what_comes_later_gives_nothing_up(
         replay.run(log, policy, resamples=5)
     assert f"`mine` was fitted on {late}, which no running system knows by then" in str(found.value)
     assert "--tokens 3 --name latent@4" in str(found.value)
+
+
+def test_what_a_merged_log_says_of_its_verifiers_is_known(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    record = {"kind": "fitted", "settings": {"name": "strong", "inputs": ["states"]}, "places": [[-1, -1]]}
+    verifier = made["verifications"]["verifier"][0]
+    logs = []
+    for part, example in enumerate(POOL):
+        own = {name: frame.filter(example_id=example) for name, frame in made.items()}
+        source = {"verifiers": {verifier: record}}
+        logs.append(write_log(tmp_path / str(part), name="part", tables=own, source=source).address)
+    merge_logs(logs, tmp_path / "merged")
+    policy = sample(abandon=Abandon(verifier=verifier, tokens=4, below=0.4))
+    with pytest.raises(ThinkbackError, match="was fitted on states at token -1"):
+        replay.run(tmp_path / "merged", policy, resamples=5)
 
 
 def test_the_place_of_a_verifier_of_one_place_is_its_own(tmp_path: Path) -> None:
