@@ -13,7 +13,7 @@ from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
 from tests.latent.planted import areas, scores
 from thinkback.commands.fit_verifier import fit_verifier as command
-from toolkit.log import open_log, validate_log
+from toolkit.log import merge_logs, open_log, validate_log
 
 TRAIN = "split = 'train'"
 
@@ -59,3 +59,12 @@ def test_mistakes_name_the_argument(path: Path) -> None:
     with pytest.raises(tb.ThinkbackError, match="`model` is 'forest'"):
         tb.fit_verifier(path, TRAIN, name="latent", model="forest")
     assert not open_log(path).manifest.source.get("verifiers", {}).get("latent")  # type: ignore[union-attr]
+
+
+def test_merging_says_where_one_name_is_two_models(path: Path, tmp_path: Path) -> None:
+    simulate_planted(tmp_path / "other", examples=40, traces=4, seed=4, model=PlantedModel(places=2))
+    tb.fit_verifier(path, TRAIN, name="latent", rounds=2)
+    tb.fit_verifier(path, TRAIN, name="own", rounds=2)
+    tb.fit_verifier(tmp_path / "other", TRAIN, name="latent", rounds=2)
+    done = merge_logs([path, tmp_path / "other"], tmp_path / "merged")
+    assert done.differing == ("latent",)
