@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from replay.analyses.strategies import strategies
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
+    from replay.latent.report import VerifierReport, fit_verifier
     from replay.policies.gate_file import load_gate
     from replay.policies.suite import Suite, suite
     from replay.runs.checking import check_policies
@@ -68,10 +69,10 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Graded", "Log",
-    "LogReport", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result",
-    "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
-    "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "frontier",
+    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Graded", "Log", "LogReport",
+    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "VerifierReport", "When",
+    "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "fit_verifier", "frontier",
     "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies",
     "study_factcheck", "study_latent", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune",
     "validate_log", "write_log",
@@ -84,11 +85,13 @@ HOMES = {
     "StudyReport": "replay.studies.kit.report",
     "Suite": "replay.policies.suite",
     "ThinkbackError": "toolkit.errors",
+    "VerifierReport": "replay.latent.report",
     "budgets": "replay.analyses.budgets",
     "check_policies": "replay.runs.checking",
     "curves": "replay.runs.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
+    "fit_verifier": "replay.latent.report",
     "frontier": "replay.analyses.frontier",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",

@@ -95,6 +95,8 @@ class Completion:
     token_ids: everything generated, the end-of-sequence token and a stop string's tokens included.
     token_logprobs: natural log-probabilities of the last `Call.logprobs` generated tokens, in text order, under the
         model's own distribution: before temperature and top-p. sum_logprob: of all generated tokens.
+    token_entropies, token_ranks: of the same tokens, where the engine tells them: the entropy in nats of that
+        distribution, and how many tokens it finds more likely, plus 1.
     prompt_tokens, completion_tokens: realised; the latter counts what `token_ids` holds.
     tokens_estimated: the counts are not the engine's own.
     finish_reason: `length` when a limit was hit, `stop` when the model ended, or the engine's word.
@@ -113,6 +115,8 @@ class Completion:
     latency_s: float
     device_s: float | None
     max_tokens: int | None = None
+    token_entropies: tuple[float, ...] | None = None
+    token_ranks: tuple[int, ...] | None = None
 
 
 FAILED, TOO_LONG, EMPTY = "failed", "prompt too long", "prompt without tokens"

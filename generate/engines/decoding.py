@@ -26,7 +26,9 @@ LEAVE_AT = 0.25  # share of finished samples at which the batch is made smaller
 
 @dataclass(frozen=True)
 class SampleRow:
-    """One sample to be made. limit: tokens at most, at least 1; seed: of its own stream; temperature 0 is greedy."""
+    """One sample to be made. limit: tokens at most, at least 1; seed: of its own stream; temperature 0 is greedy;
+    ranked: entropies and ranks are wanted, too.
+    """
 
     prompt: tuple[int, ...]
     seed: int
@@ -34,11 +36,13 @@ class SampleRow:
     top_p: float
     limit: int
     stop: tuple[str, ...]
+    ranked: bool = False
 
 
 @dataclass(frozen=True)
 class WrittenSample:
-    """What one sample became. logprobs: one per token, natural, before temperature and top-p.
+    """What one sample became. logprobs: one per token, natural, before temperature and top-p; entropies, ranks: of the
+    same distributions, one per token where they were wanted.
 
     ended: by an end token (`eos`), a stop string (`stop`) or its limit (`length`); seconds: from the batch's start.
     """
@@ -47,6 +51,8 @@ class WrittenSample:
     logprobs: tuple[float, ...]
     ended: str
     seconds: float
+    entropies: tuple[float, ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,10 @@ class _Decoded:
         self.place = list(range(len(rows)))  # row number of each sample still in the batch
         self.running = torch.ones(len(rows), dtype=torch.bool, device=device)
         self.ids: list[list[int]] = [[] for _ in rows]
+        self.ranked = any(row.ranked for row in rows)
         self.logprobs: list[list[float]] = [[] for _ in rows]
+        self.entropies: list[list[float]] = [[] for _ in rows]
+        self.ranks: list[list[int]] = [[] for _ in rows]
         self.ended = ["length"] * len(rows)
         self.seconds = [0.0] * len(rows)
 
@@ -162,10 +171,11 @@ class _Decoded:
         tokens, chosen = choose(logits, self.uniforms[:, step], self.temperature, self.top_p)
         at_end = torch.isin(tokens, self.ends)
         full = self.limit <= step + 1
-        table = torch.stack([tokens.double(), chosen, at_end.double(), full.double(), self.running.double()])
+        told = [tokens, chosen, at_end, full, self.running, *(spread(logits.double(), tokens) if self.ranked else ())]
+        table = torch.stack([one.double() for one in told])
         now = perf_counter() - began
         finished = []
-        for slot, (token, logprob, eos, cut, running) in enumerate(table.T.tolist()):
+        for slot, (token, logprob, eos, cut, running, *ranked) in enumerate(table.T.tolist()):
             if not running:
                 continue
             if logprob != logprob:
@@ -173,6 +183,9 @@ class _Decoded:
             row = self.place[slot]
             self.ids[row].append(int(token))
             self.logprobs[row].append(logprob)
+            if ranked and self.rows[row].ranked:
+                self.entropies[row].append(ranked[0])
+                self.ranks[row].append(int(ranked[1]))
             why = "eos" if eos else "stop" if self._stopped(row) else "length" if cut else None
             if why:
                 self.ended[row], self.seconds[row] = why, perf_counter() - began if why == "stop" else now
@@ -188,8 +201,13 @@ class _Decoded:
         self.place = [self.place[slot] for slot in slots.tolist()]
 
     def written(self) -> tuple[WrittenSample, ...]:
-        parts = zip(self.ids, self.logprobs, self.ended, self.seconds, strict=True)
-        return tuple(WrittenSample(tuple(ids), tuple(logprobs), why, seconds) for ids, logprobs, why, seconds in parts)
+        return tuple(
+            WrittenSample(
+                tuple(self.ids[row]), tuple(self.logprobs[row]), self.ended[row], self.seconds[row],
+                tuple(self.entropies[row]), tuple(self.ranks[row]),
+            )
+            for row in range(len(self.rows))
+        )  # fmt: skip
 
     def _stopped(self, row: int) -> bool:
         """Whether the tail holds a stop string: a character takes at most four tokens (one per byte)."""
@@ -235,6 +253,16 @@ def choose(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: Tensor)
     else:
         tokens = greedy
     return tokens, logprobs.gather(1, tokens[:, None]).squeeze(1)
+
+
+def spread(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Of logits (A, V) the entropies (A,) in nats, and of the tokens (A,) the ranks (A,): 1 is the most likely one, and
+    equally likely ones have the same.
+    """
+    import torch
+
+    entropies = torch.special.entr(logits.softmax(dim=1)).sum(dim=1)
+    return entropies, (logits > logits.gather(1, tokens[:, None])).sum(dim=1) + 1
 
 
 def _nucleus(weights: Tensor, top_p: Tensor) -> Tensor:

@@ -143,7 +143,9 @@ class TransformersEngine:
                 return base.too_long(len(prompt), self.context)
             limit = min(limit, self.context - len(prompt))
         return [
-            _Sample(number, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop))
+            _Sample(
+                number, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop, call.logprobs > 0)
+            )
             for index, (seed, temperature) in enumerate(zip(call.seeds, call.temperatures, strict=True))
         ]
 
@@ -172,6 +174,8 @@ class TransformersEngine:
             text=text,
             token_ids=written.ids,
             token_logprobs=written.logprobs[-call.logprobs :] if call.logprobs else None,
+            token_entropies=written.entropies[-call.logprobs :] if call.logprobs else None,
+            token_ranks=written.ranks[-call.logprobs :] if call.logprobs else None,
             sum_logprob=sum(written.logprobs),
             prompt_tokens=len(row.prompt),
             completion_tokens=len(written.ids),

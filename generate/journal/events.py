@@ -11,7 +11,7 @@ from generate.engines.base import Completion
 from toolkit.errors import ThinkbackError
 
 _KEPT = tuple(field.name for field in fields(Completion))
-_LISTS = ("token_ids", "token_logprobs")
+_LISTS = ("token_ids", "token_logprobs", "token_entropies", "token_ranks")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
 
 
 def completion_of(given: Mapping[str, Any]) -> Completion:
-    """A completion as JSON kept it; journals of before kept no token ids."""
+    """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
     kept: dict[str, Any] = {name: given.get(name) for name in _KEPT}
     kept |= {name: None if kept[name] is None else tuple(kept[name]) for name in _LISTS}
     return Completion(**kept)

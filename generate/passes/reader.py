@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from generate.engines import weights
 from generate.engines.base import EngineError, Prompt, shares
+from generate.engines.decoding import spread
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
 LOGITS = 2**27
 """Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+SMALL = 2**22
+"""Weights below which threads of the processor wait for each other longer than they gain."""
 LATEST = "logits_to_keep"
 """What causal models call the number of last columns that get logits."""
 
@@ -87,6 +90,8 @@ class Reader:
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self.left = left and not looks_ahead(network)
+        small = sum(one.numel() for one in network.parameters()) < SMALL
+        self.small = small and network.device.type == "cpu"
         self.even = feels_padding(self)
 
     @property
@@ -127,6 +132,22 @@ class Reader:
 
     def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
         """Forward passes over texts that fit, those of like length together. `options` go to the model."""
+        with self.few_threads():
+            yield from self._passes(texts, options)
+
+    @contextlib.contextmanager
+    def few_threads(self) -> Iterator[None]:
+        """While a small model reads on the processor, and while is taken from its passes what is wanted: one thread."""
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1 if self.small else before)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    def _passes(self, texts: Sequence[Ids], options: Mapping[str, Any]) -> Iterator[Pass]:
         import torch
 
         for places in self._batches(texts):
@@ -310,8 +331,21 @@ def states_at(
     return taken.cpu().numpy(), there.numpy()
 
 
-def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
-    """The natural log-probabilities of each text's completion tokens, in its order; its prompt must have a token."""
+class ReadTokens(NamedTuple):
+    """What a model finds of a text's completion tokens, in their order: natural log-probabilities, the entropies in
+    nats of its distributions there, and the tokens' ranks in them, 1 being the most likely one; each (tokens,), empty
+    where it was not asked for.
+    """
+
+    logprobs: np.ndarray
+    entropies: np.ndarray
+    ranks: np.ndarray
+
+
+def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[ReadTokens]:
+    """Log-probabilities of each text's completion tokens; its prompt must have a token. ranked: entropies and ranks,
+    too.
+    """
     import torch
 
     ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
@@ -322,10 +356,14 @@ def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
             first = start + len(text.prompt) - 1
             last = first + len(text.completion)
             said = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
-            chosen = said.gather(1, ids[row, first + 1 : last + 1, None]).squeeze(1)
-            found.append(chosen - said.logsumexp(dim=1))
-        together = torch.cat(found).double().cpu().numpy()
-    return np.split(together, np.cumsum([len(text.completion) for text in texts])[:-1])
+            own = ids[row, first + 1 : last + 1]
+            chosen = said.gather(1, own[:, None]).squeeze(1)
+            more = spread(said, own) if ranked else (chosen[:0], chosen[:0])
+            found.append(ReadTokens(chosen - said.logsumexp(dim=1), *more))
+        together = [torch.cat(one).double().cpu().numpy() for one in zip(*found, strict=True)]
+    ends = np.cumsum([len(text.completion) for text in texts])[:-1]
+    parts = [np.split(one, ends if len(one) else [0] * len(ends)) for one in together]
+    return [ReadTokens(*one) for one in zip(*parts, strict=True)]
 
 
 def outputs_of(read: Pass) -> np.ndarray:

@@ -32,8 +32,9 @@ def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Itera
         for read in reader.read(texts, output_hidden_states=True):
             yield read, [texts[place] for place in read.places]
         return
-    for bucket in _buckets(texts, reader.batch_tokens):
-        yield from _read_bucket(reader, texts, bucket)
+    with reader.few_threads():
+        for bucket in _buckets(texts, reader.batch_tokens):
+            yield from _read_bucket(reader, texts, bucket)
 
 
 def _buckets(texts: Sequence[Ids], tokens: int) -> Iterator[list[int]]:

@@ -21,12 +21,15 @@ from toolkit.log import collect, schema_of
 SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
     "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "model", "temperature", "max_tokens",
     "text", "answer", "correct", "prompt_tokens", "completion_tokens", "tokens_estimated", "finish_reason",
-    "finalizer_used", "latency_s", "device_s", "sum_logprob", "token_logprobs", "completion_ids",
+    "finalizer_used", "latency_s", "device_s", "sum_logprob", "token_logprobs", "token_entropies",
+    "token_ranks", "completion_ids",
 )}  # fmt: skip
 SCHEMA |= {"seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32, "answer_read": pl.String}
 """The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
 equivalent ones of an example got one string."""
 
+TOKEN_LISTS = ("token_logprobs", "token_entropies", "token_ranks")
+"""What is kept of a sample's last tokens."""
 UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
 """A reasoning model's thoughts that its limit cut off: a guess in them is no answer."""
 
@@ -86,7 +89,7 @@ def trace_row(
         "latency_s": summed(made, "latency_s"),
         "device_s": summed(made, "device_s"),
         "sum_logprob": attempt.sum_logprob,
-        "token_logprobs": None if attempt.token_logprobs is None else list(attempt.token_logprobs),
+        **{name: None if (told := getattr(attempt, name)) is None else list(told) for name in TOKEN_LISTS},
         "completion_ids": None if attempt.token_ids is None else list(attempt.token_ids),
         "seed": seed_of(recipe.seed, example_id, step.pool, index),
         "finalizer_text": None if finalizer is None else finalizer.text,

@@ -30,7 +30,7 @@ ID_COPIES = 8
 CELL_BYTES = 24
 SHARD_BYTES = 2**16
 """What a file of Parquet or JSON has besides its rows."""
-LOGPROB_BYTES = 24
+LOGPROB_BYTES = 56
 ID_BYTES = 8
 """Of a token's id: six digits and what parts them."""
 JOURNAL_BYTES = 2 * PAGE * WAL_PAGES

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.reader import logprobs_of
+from generate.passes.reader import Pass, ReadTokens, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
@@ -76,7 +76,10 @@ class LogProbWorker(ForcedWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace that fits the model."""
-        return self.scored(block, advance, lambda read, texts: map(self.step.columns_of, logprobs_of(read, texts)))
+        return self.scored(block, advance, self._columns)
+
+    def _columns(self, read: Pass, texts: list[Ids]) -> Iterator[Mapping[str, Any]]:
+        return map(self.step.columns_of, logprobs_of(read, texts, self.step.every_token))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,8 @@ class LogProb(VerifierSignal, TeacherForced):
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
     has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
-    rounded to so many. every_token: the log-probabilities of all tokens of the text are kept beside the score.
+    rounded to so many. every_token: the log-probabilities of all tokens of the text are kept beside the score, with the
+    entropies of the model's distributions there and the tokens' ranks in them.
     """
 
     kind = "logprob"
@@ -123,14 +127,20 @@ class LogProb(VerifierSignal, TeacherForced):
         return flat if self.every_token else {name: value for name, value in flat.items() if name != "every_token"}
 
     def disk_bytes(self, load: Workload) -> int:
-        """Every log-probability, where they are kept: no more than the text has bytes, and an end."""
-        kept = 4 * (load.text_bytes() + load.traces) if self.every_token else 0
+        """Three numbers a token, where they are kept: no more tokens than the text has bytes, and an end."""
+        kept = 12 * (load.text_bytes() + load.traces) if self.every_token else 0
         return super().disk_bytes(load) + kept
 
-    def columns_of(self, logprobs: np.ndarray) -> dict[str, Any]:
-        """What is kept of some log-probabilities: the score, and all of them where they are asked for."""
-        kept = {"token_logprobs": logprobs.tolist()} if self.every_token else {}
-        return {"score": self.over(logprobs), **kept}
+    def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
+        """What is kept of the tokens of a text: the score, and all that is known of them where that is asked for."""
+        if not self.every_token:
+            return {"score": self.over(tokens.logprobs)}
+        lists = {
+            "token_logprobs": tokens.logprobs,
+            "token_entropies": tokens.entropies,
+            "token_ranks": tokens.ranks.astype(int),
+        }
+        return {"score": self.over(tokens.logprobs), **{name: found.tolist() for name, found in lists.items()}}
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""

@@ -33,7 +33,7 @@ SCORES = {name: schema_of("verifications")[name].dtype for name in (
     "device_s",
 )}  # fmt: skip
 """The columns of a verification."""
-LISTED = {"token_logprobs": schema_of("verifications")["token_logprobs"].dtype}
+LISTED = {name: schema_of("verifications")[name].dtype for name in ("token_logprobs", "token_entropies", "token_ranks")}
 """Those that few verifiers have."""
 HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 """How workers call the hash of a model's weights."""

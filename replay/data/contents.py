@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Any
 
 import polars as pl
 
+from replay.data.fitted_scores import fitted_verifiers
 from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
@@ -33,6 +35,8 @@ class Contents:
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
+    fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What the manifest says of verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
         """A pool of first attempts."""
@@ -148,6 +152,7 @@ def read_contents(log: Log) -> Contents:
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
         lowest=cache(partial(_lowest, log, len(frame) == 1)),
+        fitted=fitted_verifiers(log),
     )
 
 

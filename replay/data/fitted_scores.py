@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
+
+FITTED = "fitted"
+"""The kind of a verifier of which the manifest says what it was fitted on."""
+
+
+def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
+    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it."""
+    return _records(log.manifest.source) if log.manifest is not None else {}
+
+
+def _records(source: Any) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(source, Mapping):
+        return {}
+    merged, listed = source.get("merged"), source.get("verifiers")
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in merged if isinstance(merged, list | tuple) else ():
+        found |= _records(one.get("source") if isinstance(one, Mapping) else None)
+    own = listed.items() if isinstance(listed, Mapping) else ()
+    return found | {name: one for name, one in own if isinstance(one, Mapping) and one.get("kind") == FITTED}
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:

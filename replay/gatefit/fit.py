@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import CONDITION, matching
-from replay.data.fitted_scores import one_fold
+from replay.data.fitted_scores import folds_of, one_fold
 from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
 from replay.policies import gate_file
@@ -19,7 +19,7 @@ from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.gate_sweep import best_threshold, chosen_points, curve, gather
 from replay.runs.reuse import first_ids
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted, require_known
+from toolkit.errors import ThinkbackError, argument, counted, listed, require_known
 from toolkit.files import replacing_file
 from toolkit.log import TAKES, AnyLog
 from toolkit.stats.calibration import CalibrationScores, calibration
@@ -119,7 +119,7 @@ def fit_gate(
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
         gate, document, table, found, kept if n_folds is not None else None,
-        (*left_out, *_notes(fitted, tuned)),
+        (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
     )  # fmt: skip
 
 
@@ -253,6 +253,18 @@ def _finished(
         "development": {"calibration": numbers, "reliability": [vars(one) for one in found.bins], "curve": points},
     }
     return done | {"sha256": gate_file.content_hash(done)}
+
+
+def _told_of_folds(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
+    """That scores out of fold, which the gate learns from, were made of the labels of the other folds."""
+    read = [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
+    folded = folds_of(at.log, read)["verifier"].unique().sort().to_list()
+    if not folded:
+        return []
+    return [
+        f"{listed(folded)} scored each fold by the labels of the others, so the threshold is chosen on scores that are "
+        f"somewhat too good: rather fit the gate on examples that it was not fitted on, with {argument('tune')}"
+    ]
 
 
 def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:

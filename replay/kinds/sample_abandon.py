@@ -16,14 +16,24 @@ from replay.engine.trajectory import Walk, fates_of, walk_block
 from replay.policies.base import Stage
 from replay.policies.payable import Payable
 from replay.policies.remarks import Counts, Remark, RemarkKind
-from replay.sampling.abandon import Abandon
+from replay.sampling.abandon import NAMED_TOKENS, Abandon
 from replay.sampling.unscored import Unscored
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import ThinkbackError, counted, listed
+
+BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
+"""Columns of traces that are known before a trace is written."""
 
 
 def require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     """Raise for what a log lacks, and on a pool whose traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
+    late = _later(contents, abandon.verifier, abandon.tokens)
+    if late is not None:
+        raise ThinkbackError(
+            f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
+            f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
+            f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
+        )
     if "completion_tokens" not in contents.trace_columns:
         raise ThinkbackError("`abandon` needs `completion_tokens` of traces, and the log has none")
     if pool in contents.whole:
@@ -31,6 +41,32 @@ def require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
             f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be given up: "
             "leave out `abandon`"
         )
+
+
+def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
+    """What a verifier that was fitted on the log reads that is not there after so many tokens; None where it is."""
+    record = contents.fitted.get(verifier)
+    if record is None:
+        return None
+    settings = record["settings"]
+    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    own = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
+    late = next((token for _, token in own if not 0 <= token < tokens), None)
+    if late is not None:
+        return f"states at token {late}"
+    for given in settings["inputs"]:
+        source, _, rest = given.partition(":")
+        if source == "verifier" and not _early(rest, tokens):
+            return _later(contents, rest, tokens) if rest in contents.fitted else f"`{given}`"
+        if source == "tokens" or (source == "trace" and rest not in BEFORE):
+            return f"`{given}`"
+    return None
+
+
+def _early(verifier: str, tokens: int) -> bool:
+    """Whether a verifier by its name scored traces after no more than so many tokens."""
+    named = NAMED_TOKENS.fullmatch(verifier)
+    return named is not None and int(named[1]) <= tokens
 
 
 def abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:

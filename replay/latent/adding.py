@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
@@ -23,6 +24,8 @@ FORMAT, VERSION = "thinkback-verifier", 1
 FOLDER = "models"
 """A folder of the log for models of its verifiers; no table."""
 SECTION = "verifiers"
+LONGEST = 80
+"""Letters of a verifier's name in that of its file."""
 
 
 def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
@@ -47,9 +50,9 @@ def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
 
 
 def file_name(verifier: str) -> str:
-    """A verifier's name as a file's: what else than letters, digits, dots and dashes it holds tells it apart."""
+    """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
-    return plain if plain == verifier else f"{plain}-{hashed([verifier])[0][:8]}"
+    return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
 
 
 def _document(fitted: FittedVerifier) -> dict[str, Any]:
@@ -75,8 +78,9 @@ def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[st
     states = log.shards.get(f"hidden_states/{fitted.states}", ())
     return {
         "added_by": "thinkback fit-verifier",
-        "kind": "fitted",
+        "kind": FITTED,
         "settings": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fitted.settings).items()},
+        "places": [list(place) for place in fitted.places] if fitted.states else [],
         "model": {"file": file, "sha256": digest},
         "fold_models": [[_hash(model) for model in of_place] for of_place in fitted.fold_models],
         "trained_on": {

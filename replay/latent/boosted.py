@@ -22,7 +22,7 @@ from toolkit.work_places import scratch_folder
 
 WHAT = "a verifier of kind `xgboost`"
 IN_MEMORY = 2**28
-"""Binned values, of a byte each, that are kept in memory; more are kept on disk."""
+"""Binned values, of two bytes each, that are kept in memory; more are kept on disk."""
 ONE_THREAD = 2**25
 """Numbers below which a second thread costs more than it gains."""
 BINS = 256

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from replay.data.conditions import CONDITION, matching
 from replay.latent.folds import assign_folds, parts_of
-from replay.latent.model_rows import ModelRows
-from replay.latent.models import MODELS, Document
-from replay.latent.state_rows import StateRows, find_states
-from replay.latent.traced_values import NO_FOLD, Traces, read_traces
-from replay.latent.verifier_settings import AGGREGATES, EACH, ONE, STATES, VerifierSettings
+from replay.latent.material import Material, read_material, verifier_names
+from replay.latent.models import Document
+from replay.latent.nested import nested_values
+from replay.latent.state_rows import MOST_NAMED
+from replay.latent.traced_values import NO_FOLD, Traces
+from replay.latent.verifier_settings import STATES, VerifierSettings
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
@@ -55,7 +54,7 @@ class FittedVerifier:
     @property
     def verifiers(self) -> tuple[str, ...]:
         """What the verifiers are called: one, or one for each place."""
-        return _verifiers(self.settings, self.places)
+        return verifier_names(self.settings, self.places)
 
 
 @checks_arguments(log=TAKES, train_on=CONDITION, settings="a `VerifierSettings`")
@@ -67,51 +66,69 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     """
     log = open_log(log)
     ids = matching(log, train_on, "train_on")
-    traces = read_traces(log, [name for name in settings.inputs if name != STATES], settings.pools)
-    states, model = None, ""
-    if STATES in settings.inputs:
-        states, model = find_states(log, settings.states, settings.layers, settings.tokens, traces.keys["trace_id"])
-        counts = states.counts(len(traces.right))
-    else:
-        counts = (~np.isnan(traces.values).all(axis=1)).astype(np.int64)
-    places = states.places if states is not None else ((0, 0),)
-    _check_free(log, _verifiers(settings, places))
-    held = counts > 0
-    chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
-    trained = held & chosen
-    _check_classes(traces.right[trained], train_on)
-    folds = _folds(traces, trained, settings)
-    parts = parts_of(folds, trained)
-    for part in parts:
-        _check_classes(traces.right[part], f"{train_on}, but for one fold")
+    material = read_material(log, settings)
+    _check_free(log, material.names)
+    dealt = _deal(material, ids, train_on)
+    material, folds, parts = dealt.material, dealt.folds, dealt.parts
+    traces, trained = material.traces, parts[-1]
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
-    scored = held & ~(seen & (folds == NO_FOLD))
-    fits, table, seconds = _fitted(traces, states, parts, folds, scored, settings)
-    rows = int(counts[trained].sum())
-    share = float(traces.right[trained] @ counts[trained]) / rows
+    scored = material.held & ~(seen & (folds == NO_FOLD))
+    began = time.monotonic()
+    fits = material.fit(parts, nested_values(log, material, folds, len(parts) - 1))
+    fitted = time.monotonic()
+    table = material.score(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
+    seconds = {"training": fitted - began, "scoring": time.monotonic() - fitted}
+    rows = int(material.counts[trained].sum())
+    share = float(traces.right[trained] @ material.counts[trained]) / rows
     return FittedVerifier(
         settings=settings,
         train_on=train_on,
-        states=model,
+        states=material.whose,
         columns=traces.names,
-        places=places,
+        places=material.places,
         models=tuple(of_place[-1] for of_place in fits),
         fold_models=tuple(tuple(of_place[:-1]) for of_place in fits),
-        scores=_score_rows(traces, table, folds, places, settings, seconds["scoring"]),
+        scores=_score_rows(material, table, folds, seconds["scoring"]),
         pools=tuple(traces.keys["pool"].filter(pl.Series(scored)).unique().sort()),
         trained=traces.keys["example_id"].filter(pl.Series(trained)).unique().sort(),
         rows=rows,
         right=share,
         folds=len(parts) - 1,
         seconds=seconds,
-        notes=tuple(_notes(traces, held, chosen, scored, share, settings)),
+        notes=tuple(_notes(dealt, scored, share)),
     )
 
 
-def _verifiers(settings: VerifierSettings, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    if settings.places != EACH:
-        return (settings.name,)
-    return tuple(f"{settings.name}:{layer}:{token}" for layer, token in places)
+@dataclass(frozen=True, eq=False)
+class _Dealt:
+    """What is trained on. `chosen` (N,): what was asked for; `parts`: what each model sees, the last one all;
+    `lacking`: places that are left out.
+    """
+
+    material: Material
+    chosen: np.ndarray
+    folds: np.ndarray
+    parts: list[np.ndarray]
+    lacking: tuple[tuple[int, int], ...]
+
+
+def _deal(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
+    """Folds of what is trained on, without the places at which some model would see one class alone."""
+    traces = material.traces
+    chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
+    lacking: list[tuple[int, int]] = []
+    while True:
+        trained = material.held & chosen
+        _check_classes(traces.right[trained], train_on, lacking)
+        folds = _folds(traces, trained, material.settings)
+        parts = parts_of(folds, trained)
+        for part in parts:
+            _check_classes(traces.right[part], f"{train_on}, but for one fold", lacking)
+        out = material.one_class(parts)
+        if not out:
+            return _Dealt(material, chosen, folds, parts, tuple(sorted(lacking)))
+        lacking += [material.places[place] for place in out]
+        material = material.at([place for place in range(len(material.places)) if place not in out])
 
 
 def _check_free(log: Log, names: Sequence[str]) -> None:
@@ -122,7 +139,12 @@ def _check_free(log: Log, names: Sequence[str]) -> None:
             raise ThinkbackError(f"the log has a verifier `{name}`: give another {argument('name')}")
 
 
-def _check_classes(right: np.ndarray, where: str) -> None:
+def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, int]]) -> None:
+    if not len(right) and lacking:
+        raise ThinkbackError(
+            f"at each of the {counted(len(lacking), 'place')} the traces of {argument('train_on')} ({where}) that have "
+            "a state are all right or all wrong: take others, or `--places one`"
+        )
     if not len(right):
         raise ThinkbackError(
             f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others"
@@ -138,57 +160,11 @@ def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> n
     return assign_folds(traces, trained, settings.folds, settings.seed)
 
 
-def _fitted(
-    traces: Traces, states: StateRows | None, parts: Sequence[np.ndarray], folds: np.ndarray, scored: np.ndarray,
-    settings: VerifierSettings,
-) -> tuple[list[list[Document]], np.ndarray, dict[str, float]]:  # fmt: skip
-    """The models of each set of places, the last of each having seen all; scores (N, places), NaN where none is; and
-    the seconds of both.
-    """
-    kind, trained = MODELS[settings.model], parts[-1]
-    joint = settings.places == ONE
-    sets: list[int | None] = [None] if joint or states is None else list(range(len(states.places)))
-    table = np.full((len(traces.right), len(states.places) if states is not None else 1), np.nan)
-    who = np.where(folds == NO_FOLD, len(parts) - 1, folds)
-    fits, seconds = [], {"training": 0.0, "scoring": 0.0}
-    for place in sets:
-
-        def rows(keep: np.ndarray, place: int | None = place) -> ModelRows:
-            own = states.only(keep, place) if states is not None else None
-            return ModelRows(traces, own, keep, told=joint and states is not None)
-
-        began = time.monotonic()
-        fits.append(kind.fit(rows(trained), traces.right, parts, traces.group, settings))
-        fitted = time.monotonic()
-        score_rows(rows(scored), [kind.scorer(model) for model in fits[-1]], who, table)
-        seconds["training"] += fitted - began
-        seconds["scoring"] += time.monotonic() - fitted
-    return fits, table, seconds
-
-
-def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: np.ndarray) -> None:
-    """Fill `table` (N, places) with the scores of rows, each by the scorer that `who` (N,) names for its trace."""
-    for batch in rows.batches(who):
-        by = who[batch.trace]
-        ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
-        for start, end in pairwise(ends):
-            own = slice(start, end)
-            table[batch.trace[own], batch.place[own]] = scorers[by[start]](batch.values[own])
-
-
-def _score_rows(
-    traces: Traces, table: np.ndarray, folds: np.ndarray, places: Sequence[tuple[int, int]],
-    settings: VerifierSettings, seconds: float,
-) -> pl.DataFrame:  # fmt: skip
-    """Rows of `verifications`: a state costs no tokens; the seconds of scoring are shared alike."""
-    names = _verifiers(settings, places)
-    known, scores = ~np.isnan(table).all(axis=1), table
-    if settings.places != EACH:
-        scores = np.full((len(table), 1), np.nan)
-        scores[known, 0] = AGGREGATES[settings.aggregate](table[known], axis=1)
+def _score_rows(material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float) -> pl.DataFrame:
+    """Rows of `verifications` from scores (N, names): a state costs no tokens; the seconds of scoring are shared."""
     each = seconds / max(1, int((~np.isnan(scores)).sum()))
     frames = [
-        traces.keys.select(
+        material.traces.keys.select(
             "trace_id",
             "example_id",
             verifier=pl.lit(name),
@@ -199,14 +175,13 @@ def _score_rows(
             latency_s=pl.lit(each, pl.Float32),
             device_s=pl.lit(each, pl.Float32),
         ).filter(pl.col("score").is_not_null())
-        for at, name in enumerate(names)
+        for at, name in enumerate(material.names)
     ]
     return pl.concat(frames)
 
 
-def _notes(
-    traces: Traces, held: np.ndarray, chosen: np.ndarray, scored: np.ndarray, share: float, settings: VerifierSettings
-) -> Sequence[Note]:
+def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
+    traces, settings, held = dealt.material.traces, dealt.material.settings, dealt.material.held
     made = []
     rarer = min(share, 1 - share)
     if rarer < RARE:
@@ -216,7 +191,23 @@ def _notes(
         )
     if (traces.fold != NO_FOLD).any():
         made.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
-    lost = int((chosen & ~held).sum())
+    if dealt.lacking:
+        named = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
+        more = ", …" * (len(dealt.lacking) > MOST_NAMED)
+        made.append(
+            note(
+                "one_class",
+                f"{counted(len(dealt.lacking), 'place')} left out, where the training rows are all right or all wrong "
+                f"(layer:token {named}{more})",
+            )
+        )
+    states = dealt.material.states
+    some = int((held & (dealt.material.counts < len(states.places))).sum()) if states is not None else 0
+    if some:
+        count = counted(some, "trace")
+        size = len(dealt.material.places)
+        made.append(note("some_places", f"{count} had states at only some of the {size} places"))
+    lost = int((dealt.chosen & ~held).sum())
     if lost:
         what = "hidden states at these places" if STATES in settings.inputs else "inputs"
         made.append(note("without_inputs", f"{counted(lost, 'trace')} to train on had no {what}"))

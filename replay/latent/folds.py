@@ -18,6 +18,11 @@ def assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) -> 
     """
     known = traces.fold != NO_FOLD
     inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
+    if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
+        raise ThinkbackError(
+            "the scores that are read have different folds for copies of one question, or for questions of one "
+            "cluster, so that no fold is unseen by all: leave them out of the inputs"
+        )
     count = max(inherited.values()) + 1 if inherited else count
     groups = np.unique(traces.group[trained])
     free = np.array([group for group in groups if group not in inherited], np.int64)
@@ -39,6 +44,9 @@ def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int,
     if size < count:  # some questions beside those whose folds are known
         order = np.random.default_rng(seed).permutation(count)
         return dict(zip(np.unique(groups).tolist(), order[:size].tolist(), strict=True))
+    if max(right.sum(), (1 - right).sum()) < count:  # too few of either class to share out
+        order = np.random.default_rng(seed).permutation(size) % count
+        return dict(zip(np.unique(groups).tolist(), order.tolist(), strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class in fewer questions than folds is warned of elsewhere
         dealer = StratifiedGroupKFold(count, shuffle=True, random_state=seed)

@@ -82,7 +82,9 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
     from sklearn.neural_network import MLPClassifier
 
     learnt, held = _split(groups, seed)
-    model = MLPClassifier((MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=BATCH, random_state=seed)
+    model = MLPClassifier(
+        (MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=min(BATCH, len(learnt)), random_state=seed
+    )
     best, lowest = [], np.inf
     for _ in range(EPOCHS):
         model.partial_fit(read[learnt], right[learnt], classes=[0, 1])
@@ -97,15 +99,16 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
 def _swiglu(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
     torch = _import_torch()
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # batches of 32: more threads wait for one another
+    torch.set_num_threads(1)  # so small a network waits for more of them
     try:
-        return _swiglu_layers(torch, read, right, groups, seed)
+        return _learnt_swiglu(torch, read, right, groups, seed)
     finally:
         torch.set_num_threads(threads)
 
 
-def _swiglu_layers(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
-    nn = torch.nn
+def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Model]:
+    from torch import nn
+
     torch.manual_seed(seed)
     learnt, held = _split(groups, seed)
     gates = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]

@@ -59,6 +59,18 @@ class StateRows:
                 groups.append((file, number, np.where(wanted, trace, NOWHERE), where))
         return StateRows(self.width, self.places, tuple(groups))
 
+    def at(self, places: Sequence[int]) -> StateRows:
+        """Those at some of the places, by their numbers."""
+        renumbered = np.full(len(self.places), NOWHERE, np.int32)
+        renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
+        groups = []
+        for file, number, trace, place in self.groups:
+            own = np.where(place == NOWHERE, NOWHERE, renumbered[place])
+            wanted = np.where(own == NOWHERE, NOWHERE, trace)
+            if (wanted != NOWHERE).any():
+                groups.append((file, number, wanted, own))
+        return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
+
     def batches(self, extra: int = 0, gathered: bool = True) -> Iterator[Batch]:
         """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
         columns that each row will have besides its state.

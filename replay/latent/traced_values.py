@@ -16,6 +16,8 @@ from toolkit.log import Log, collect
 LAST = 8
 """Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
 NO_FOLD = -1
+OF_TOKENS = {"token_logprobs": "", "token_entropies": " entropy", "token_ranks": " rank"}
+"""Lists that a verifier keeps of a text's tokens, and what their numbers are called."""
 OF_VERIFIER = ("verifier:", "tokens:")
 """Inputs that a verifier made, perhaps in folds."""
 
@@ -34,13 +36,6 @@ class Traces:
     values: np.ndarray
     names: tuple[str, ...]
     fold: np.ndarray
-
-    def among(self, keep: np.ndarray) -> Traces:
-        """Those of a mask."""
-        return Traces(
-            self.keys.filter(pl.Series(keep)), self.group[keep], self.right[keep], self.values[keep], self.names,
-            self.fold[keep],
-        )  # fmt: skip
 
 
 def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces:
@@ -98,7 +93,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_trace(log: Log, column: str) -> pl.DataFrame:
-    """A column of numbers; of a list its sum, mean, least and last values."""
+    """A column of numbers; of a list its sum, mean, least, greatest and last values."""
     there = log.columns("traces")
     known = [name for name, kind in there.items() if name != "credit" and (kind.is_numeric() or _is_list(kind))]
     require_known(column, known, f"traces have no column of numbers `{column}`")
@@ -109,11 +104,11 @@ def _of_trace(log: Log, column: str) -> pl.DataFrame:
 
 
 def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
-    """A list in numbers of its own: sum, mean, least and last values."""
+    """A list in numbers of its own: sum, mean, least, last and greatest values."""
     values = pl.col(column)
     last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
     summed = [getattr(values.list, how)().alias(f"{name} {how}") for how in ("sum", "mean", "min")]
-    return frame.select("trace_id", *summed, *last)
+    return frame.select("trace_id", *summed, *last, values.list.max().alias(f"{name} max"))
 
 
 def _is_list(kind: pl.DataType) -> bool:
@@ -134,8 +129,13 @@ def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
 
 
 def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
-    """The log-probabilities of tokens that a verifier keeps beside its scores."""
-    frame = collect(log.scan("verifications", ["trace_id", "verifier", "token_logprobs"]), log)
-    own = frame.filter(pl.col("token_logprobs").is_not_null())
-    require_known(verifier, own["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
-    return _summed_up(own.filter(pl.col("verifier") == verifier), "token_logprobs", f"tokens:{verifier}")
+    """What a verifier keeps of all tokens beside its scores: log-probabilities, and entropies and ranks where it keeps
+    them.
+    """
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", *OF_TOKENS]), log)
+    listed = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in OF_TOKENS))
+    require_known(verifier, listed["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
+    own = listed.filter(pl.col("verifier") == verifier)
+    kept = [name for name in OF_TOKENS if own[name].is_not_null().any()]
+    parts = [_summed_up(own, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in kept]
+    return pl.concat([parts[0], *(part.drop("trace_id") for part in parts[1:])], how="horizontal")

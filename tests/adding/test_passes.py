@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from generate.annotating.annotation_run import Added, add
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reader import Pass, in_memory
+from generate.passes.reader import Pass, ReadTokens, in_memory
 from generate.signals import logprob
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import ClassifierWorker
@@ -150,9 +151,9 @@ def test_logits_are_kept_of_the_completions_alone(
     monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
     plain, kept = logprob.logprobs_of, []
 
-    def noted(read: Pass, texts: list[Ids]) -> list[np.ndarray]:
+    def noted(read: Pass, texts: list[Ids], ranked: bool) -> list[ReadTokens]:
         kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
-        return plain(read, texts)
+        return plain(read, texts, ranked)
 
     monkeypatch.setattr(logprob, "logprobs_of", noted)
     step = LOGPROB.replace('"lp"', '"few"') + f'padding = "{side}"\n'
@@ -161,6 +162,29 @@ def test_logits_are_kept_of_the_completions_alone(
     assert all(n == 1 or n * columns <= 40 for n, columns, _ in kept)
     assert any(n > 1 for n, _, _ in kept)
     assert all(columns < width for _, columns, width in kept)
+
+
+def test_a_small_model_reads_with_one_thread_which_is_given_back(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(tmp_path / "log")
+    told, plain, before = [], logprob.logprobs_of, torch.get_num_threads()
+    torch.set_num_threads(2)
+
+    def noted(*asked: Any) -> list[ReadTokens]:
+        told.append(torch.get_num_threads())
+        return plain(*asked)
+
+    monkeypatch.setattr(logprob, "logprobs_of", noted)
+    try:
+        run(tmp_path, models, LOGPROB)
+        assert set(told) == {1}
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr(reading, "SMALL", 10)
+        run(tmp_path, models, LOGPROB.replace('"lp"', '"large"'))
+        assert set(told) == {1, 2}
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_batches_by_what_is_kept() -> None:

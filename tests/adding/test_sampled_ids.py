@@ -102,6 +102,21 @@ def test_log_probabilities_are_of_the_tokens_that_were_sampled(sampled: Path, ti
     assert reason.startswith("its text comes to ")
 
 
+def test_entropies_and_ranks_are_those_that_the_engine_told(sampled: Path, tiny: Any, tmp_path: Path) -> None:
+    copied(sampled, tmp_path)
+    done = added(tmp_path, tiny, LOGPROB + "every_token = true\n")
+    assert validate_log(done.log).problems == ()
+    read = collect(done.log.scan("verifications")).sort("trace_id")
+    told = traces(open_log(sampled)).join(read, on="trace_id", suffix="_read")
+    told = told.filter(pl.col("token_logprobs").is_not_null())
+    assert told.height
+    for row in told.iter_rows(named=True):
+        size = len(row["token_logprobs"])
+        assert len(row["token_entropies"]) == len(row["token_ranks"]) == size > 0
+        np.testing.assert_allclose(row["token_entropies_read"][-size:], row["token_entropies"], atol=1e-3)
+        assert row["token_ranks_read"][-size:] == row["token_ranks"]
+
+
 def test_states_are_of_the_tokens_that_were_sampled(sampled: Path, tiny: Any, tmp_path: Path) -> None:
     copied(sampled, tmp_path)
     done = added(tmp_path, tiny, STATES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,6 +13,7 @@ from generate.annotating.annotation_run import Added, add
 from generate.signals.additions import load_additions
 from generate.tasks import task_examples
 from tests.adding.makers import make_log, write_recipe
+from tests.adding.test_passes import read_alone
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -84,10 +86,32 @@ def test_every_log_probability_is_kept(tmp_path: Path) -> None:
     (tmp_path / "algebra-1m").symlink_to(models / "algebra-1m")
     done = added(tmp_path, text + RANDOM + text.replace('"lp"', '"all"') + "every_token = true\n")
     assert validate_log(done.log).problems == ()
-    rows = collect(done.log.scan("verifications", ["trace_id", "verifier", "score", "token_logprobs"]))
+    lists = ["token_logprobs", "token_entropies", "token_ranks"]
+    rows = collect(done.log.scan("verifications", ["trace_id", "verifier", "score", *lists]))
     whole, plain = (rows.filter(verifier=name).sort("trace_id") for name in ("all", "lp"))
     assert rows.filter(pl.col("verifier") != "all")["token_logprobs"].null_count() == rows.height - whole.height
     assert (whole["token_logprobs"].list.sum() - whole["score"]).abs().max() < 1e-3
     assert whole["score"].equals(plain["score"])
+    for name in lists[1:]:
+        assert whole[name].list.len().equals(whole["token_logprobs"].list.len().rename(name))
+        assert plain[name].is_null().all()
     tokens = collect(done.log.scan("traces", ["trace_id", "completion_tokens"])).sort("trace_id")["completion_tokens"]
     assert whole["token_logprobs"].list.len().to_list() == tokens.to_list()
+
+
+def test_entropies_and_ranks_of_a_shipped_model_are_those_of_plain_numpy(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    make_log(tmp_path / "log", 2)
+    (tmp_path / "tiny").symlink_to(Path(__file__).resolve().parents[2] / "data" / "models" / "algebra-1m")
+    done = added(tmp_path, '[[verify]]\nname = "all"\nkind = "logprob"\nmodel = "tiny"\nevery_token = true\n')
+    rows = collect(done.log.scan("verifications").filter(pl.col("verifier") == "all")).sort("trace_id")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "tiny", dtype=torch.float32).eval()
+    assert rows.height
+    for row in rows.iter_rows(named=True):
+        prompt, own = read_alone(tmp_path, row["trace_id"])
+        with torch.inference_mode():
+            logits = model(torch.tensor([prompt + own])).logits[0, len(prompt) - 1 : -1].double().numpy()
+        logprobs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(row["token_entropies"], -(np.exp(logprobs) * logprobs).sum(axis=1), atol=1e-3)
+        chosen = logits[np.arange(len(own)), own]
+        assert row["token_ranks"] == ((logits > chosen[:, None]).sum(axis=1) + 1).tolist()

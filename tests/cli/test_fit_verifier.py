@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from replay.latent.models import MODELS
+from replay.latent.verifier_settings import AGGREGATES, PLACES
+from thinkback.commands.fit_verifier import Aggregate, Places, VerifierModel
+
 TRAIN = ("--train-on", "split='train'", "--name", "latent")
 
 
@@ -66,3 +70,17 @@ def test_states_go_alone(thinkback: Callable) -> None:
     alone = thinkback("simulate", "--dimensions", 4, "--out", "log")
     assert alone.stderr == "error: `--dimensions` is about hidden states: give `--states` too\n"
     assert thinkback("simulate", "--states", "--recovery", "--out", "log").exit_code == 2
+
+
+def test_choices_of_the_command_are_those_of_the_settings() -> None:
+    assert [one.value for one in VerifierModel] == list(MODELS)
+    assert [one.value for one in Places] == list(PLACES)
+    assert [one.value for one in Aggregate] == list(AGGREGATES)
+
+
+def test_a_long_name_is_a_short_file(thinkback: Callable, states: str) -> None:
+    name = "a" * 300
+    done = thinkback("fit-verifier", states, "--train-on", "split='train'", "--name", name, "--rounds", 1)
+    assert done.exit_code == 0, done.stderr
+    [file] = Path(states, "models").iterdir()
+    assert len(file.name) < 120

@@ -139,6 +139,38 @@ def test_logprobs_are_those_of_a_teacher_forced_pass(engine: Any, network: Any) 
             assert c.token_logprobs == pytest.approx(told[-4:].tolist(), abs=1e-9)
 
 
+def test_entropies_and_ranks_are_those_of_plain_numpy_on_a_teacher_forced_pass(engine: Any, network: Any) -> None:
+    import numpy as np
+    import torch
+
+    words = tokenizer()
+    wanted = calls(4, top_p=0.8)
+    for key, outcome in run(engine, wanted).items():
+        prompt = words(next(call.prompt for call in wanted if call.key == key))["input_ids"]
+        for c in outcome:
+            ids = torch.tensor([[*prompt, *c.token_ids]])
+            with torch.no_grad():
+                logits = network(ids).logits[0, len(prompt) - 1 : -1].numpy()
+            shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
+            own = logits[np.arange(len(logits)), list(c.token_ids)]
+            assert c.token_entropies == pytest.approx((-shares * np.log(shares)).sum(axis=1)[-4:], abs=1e-9)
+            assert c.token_ranks == tuple(((logits > own[:, None]).sum(axis=1) + 1)[-4:].tolist())
+            assert all(rank == 1 for rank in c.token_ranks[: 4 * (c is outcome[0])])  # the first one is greedy
+    without = run(engine, calls(1, logprobs=0))["c0"][0]
+    assert without.token_entropies is without.token_ranks is without.token_logprobs is None
+
+
+def test_what_cannot_be_sampled_has_no_part_in_the_entropy() -> None:
+    import torch
+
+    from generate.engines.decoding import spread
+
+    entropies, ranks = spread(torch.tensor([[0.0, 0.0, -torch.inf], [1.0, 2.0, 3.0]]), torch.tensor([1, 0]))
+    assert entropies[0] == pytest.approx(0.6931472)
+    assert ranks.tolist() == [1, 3]
+
+
 def test_sampling_follows_the_tempered_distribution() -> None:
     """Frequencies of 20,000 draws against softmax(logits / T), by chi-square; top-p keeps the smallest set."""
     import torch

@@ -13,7 +13,7 @@ import pytest
 
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
-from replay.latent import boosted, fitting, state_rows
+from replay.latent import boosted, folds, material, state_rows
 from replay.latent.adding import add_verifier
 from replay.latent.fitting import FittedVerifier, fit_verifier
 from replay.latent.traced_values import Traces
@@ -85,26 +85,113 @@ def test_scores_out_of_fold_are_those_of_a_model_without_the_fold(coarse: Path) 
     assert set(full["trace_id"]).isdisjoint(folded["trace_id"])
 
 
-def test_a_fold_does_not_depend_on_its_own_labels(coarse: Path, tmp_path: Path) -> None:
-    """With the labels of one fold turned round, its scores stay as they are, and those of others do not."""
-    folds = fit_verifier(str(coarse), TRAIN, QUICK).scores.select("trace_id", "example_id", "score", "fold")
+@pytest.mark.parametrize("deep", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_fold_does_not_depend_on_its_own_labels(
+    coarse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deep: bool
+) -> None:
+    """With the labels of one fold turned round before anything is fitted, its scores stay as they are, and those of
+    others do not; those of a verifier that reads another one, or one that does.
+    """
+    monkeypatch.setattr(folds, "_dealt", dealt_by_number)
+    base = replace(QUICK, name="base", places="mean")
+    whose = fit_verifier(str(coarse), TRAIN, base).scores
     log = open_log(coarse)
-    one = folds.filter(pl.col("fold") == 1)["example_id"].unique()
+    one = whose.filter(pl.col("fold") == 1)["example_id"].unique()
     turned = pl.when(pl.col("example_id").is_in(one.implode())).then(~pl.col("correct")).otherwise("correct")
-    old = collect(log.scan("verifications"), log)
-    changed = {
-        "examples": collect(log.scan("examples"), log).with_columns(labels=pl.lit(None, pl.List(pl.String))),
-        "verifications": pl.concat([old, folds.with_columns(verifier=pl.lit("base"))], how="diagonal"),
-    }
+    changed = {"examples": collect(log.scan("examples"), log).with_columns(labels=pl.lit(None, pl.List(pl.String)))}
     traces = collect(log.scan("traces"), log).with_columns(answer=pl.col("trace_id"), opaque=pl.lit(True))
     settings = replace(QUICK, inputs=("states", "verifier:base"))  # whose folds are taken
     pair = []
     for name, own in (("plain", traces), ("turned", traces.with_columns(correct=turned))):
         where = copied(coarse, tmp_path / name, **changed, traces=own)
-        pair.append(fit_verifier(str(where), TRAIN, settings).scores.sort("trace_id"))
+        added(where, base)
+        if deep:
+            added(where, replace(settings, name="second"))
+        last = replace(settings, inputs=("verifier:second", "verifier:base")) if deep else settings
+        pair.append(fit_verifier(str(where), TRAIN, last).scores.sort("trace_id"))
     moved = [(a["score"] - b["score"]).abs().max() for a, b in zip(*(_by_fold(one) for one in pair), strict=True)]
     assert moved[1] < 1e-6
     assert min(moved[0], *moved[2:]) > 0.01
+
+
+def dealt_by_number(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int, int]:
+    """Folds that do not depend on labels."""
+    return {int(group): place % count for place, group in enumerate(np.unique(traces.group[rows]))}
+
+
+@pytest.mark.parametrize("kind", ["logistic", pytest.param("xgboost", marks=pytest.mark.slow)])
+def test_shuffled_labels_give_a_half_to_a_verifier_that_reads_another_one(
+    path: Path, tmp_path: Path, kind: str
+) -> None:
+    """Labels are shuffled before the first is fitted: the second can subtract it from the states, which both read."""
+    log = open_log(path)
+    ids = collect(log.scan("examples", ["example_id"]), log)["example_id"].sort()[:80]
+    inside = pl.col("example_id").is_in(ids.implode())
+    tables = {table: collect(log.scan(table), log).filter(inside) for table in log.shards}
+    tables["examples"] = tables["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
+    traces = tables["traces"].sort("trace_id").with_columns(answer=pl.col("trace_id"), opaque=pl.lit(True))
+    areas = []
+    for seed in range(6):
+        told = traces.with_columns(pl.col("correct").sample(fraction=1, shuffle=True, seed=seed))
+        where = tmp_path / str(seed)
+        write_log(where, name="shuffled", tables=tables | {"traces": told})
+        first = replace(QUICK, name="base", model=kind)
+        added(where, first)
+        stacked = replace(first, name="stack", inputs=("states", "verifier:base"))
+        found = fit_verifier(str(where), TRAIN, stacked).scores.filter(pl.col("fold").is_not_null())
+        found = found.join(told.select("trace_id", "correct"), on="trace_id")
+        areas.append(auc(found["score"], found["correct"]))
+    assert np.mean(areas) < 0.5 + 3 * np.std(areas, ddof=1) / np.sqrt(len(areas))
+    assert np.mean(areas) < 0.55
+
+
+def test_what_cannot_be_fitted_again_is_not_read(path: Path, tmp_path: Path) -> None:
+    fitted = fit_verifier(str(path), TRAIN, QUICK)
+    log = open_log(path)
+    both = pl.concat([collect(log.scan("verifications"), log), fitted.scores], how="diagonal_relaxed")
+    where = copied(path, tmp_path / "log", verifications=both)
+    with pytest.raises(ThinkbackError, match="the manifest does not say how"):
+        fit_verifier(str(where), TRAIN, replace(QUICK, name="stack", inputs=("verifier:latent",)))
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "logistic"])
+@pytest.mark.parametrize("places", ["each", "mean"])
+def test_a_place_where_all_that_is_trained_on_is_right_is_left_out(
+    path: Path, tmp_path: Path, kind: str, places: str
+) -> None:
+    log = open_log(path)
+    table, traces = "hidden_states/planted", collect(log.scan("traces"), log)
+    told = collect(log.scan(table), log).join(traces.select("trace_id", "correct"), on="trace_id")
+    sparse = told.filter((pl.col("token") == -1) | "correct").drop("correct")
+    where = copied(path, tmp_path / "log", **{table: sparse})
+    fitted = fit_verifier(str(where), TRAIN, replace(QUICK, model=kind, places=places))
+    assert fitted.places == ((-1, -1),)
+    assert fitted.verifiers == (("latent:-1:-1",) if places == "each" else ("latent",))
+    assert "1 place left out, where the training rows are all right or all wrong (layer:token -1:-2)" in [
+        one.text for one in fitted.notes
+    ]
+    assert fitted.scores["verifier"].unique().to_list() == list(fitted.verifiers)
+    with pytest.raises(ThinkbackError, match=r"all 341 traces .*are right: take others"):
+        fit_verifier(str(where), TRAIN, replace(QUICK, model=kind, places=places, tokens=(-2,)))
+    apart = told.filter((pl.col("token") == -2) == pl.col("correct")).drop("correct")
+    where = copied(path, tmp_path / "apart", **{table: apart})
+    with pytest.raises(ThinkbackError, match=r"at each of the 2 places .*take others"):
+        fit_verifier(str(where), TRAIN, replace(QUICK, model=kind, places=places))
+
+
+def test_few_questions_are_dealt_to_folds_all_the_same(path: Path) -> None:
+    log = open_log(path)
+    traces = collect(log.scan("traces", ["trace_id", "example_id", "correct", "sample_index"]), log)
+    one = traces.filter(sample_index=0).sort("example_id")
+    three = pl.concat([one.filter("correct")[:3], one.filter(~pl.col("correct"))[:3]])
+    tables = {name: collect(log.scan(name), log) for name in log.shards}
+    few = {
+        name: frame.filter(pl.col("example_id").is_in(three["example_id"].implode())) for name, frame in tables.items()
+    }
+    few = {name: f.filter(pl.col("trace_id").is_in(three["trace_id"].implode())) if "trace_id" in f.columns else f
+           for name, f in few.items()}  # fmt: skip
+    fitted = fit_verifier(few, "true", replace(QUICK, tokens=(-1,)))
+    assert sorted(fitted.scores["fold"]) == [0, 0, 1, 2, 3, 4]
 
 
 def _by_fold(scores: pl.DataFrame) -> list[pl.DataFrame]:
@@ -115,14 +202,14 @@ def _by_fold(scores: pl.DataFrame) -> list[pl.DataFrame]:
 def test_shuffled_labels_give_a_half_on_trained_questions_on_average(
     path: Path, kind: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, found = fitting.read_traces, []
+    read, found = material.read_traces, []
     for seed in range(100, 100 + shuffles):
 
         def shuffled(*asked: Any, seed: int = seed) -> Traces:
             traces = read(*asked)
             return replace(traces, right=np.random.default_rng(seed).permutation(traces.right))
 
-        monkeypatch.setattr(fitting, "read_traces", shuffled)
+        monkeypatch.setattr(material, "read_traces", shuffled)
         scored = fit_verifier(str(path), TRAIN, replace(QUICK, model=kind)).scores
         keys = shuffled(open_log(path), (), ())
         right = keys.keys.select("trace_id", right=pl.Series(keys.right))
@@ -267,6 +354,13 @@ def test_other_inputs(path: Path, tmp_path: Path) -> None:
     same = fit_verifier(str(other), TRAIN, replace(QUICK, inputs=("tokens:projection", *inputs[1:]))).scores
     both = same.join(fitted.scores, on="trace_id")
     assert (both["score"] - both["score_right"]).abs().max() < 1e-9
+    spread = kept.with_columns(token_entropies="token_logprobs", token_ranks=pl.lit([3, 1, 2], pl.List(pl.Int32)))
+    spread = spread.with_columns(pl.col("token_entropies").list.eval(-pl.element().clip(upper_bound=0)))
+    spread = spread.with_columns(token_logprobs=pl.lit(None, pl.List(pl.Float32)))
+    third = copied(where, tmp_path / "spread", verifications=spread)
+    columns = fit_verifier(str(third), TRAIN, replace(QUICK, inputs=("tokens:projection",))).columns
+    assert {"tokens:projection entropy max", "tokens:projection entropy[-1]", "tokens:projection rank sum"} < {*columns}
+    assert len(columns) == 2 * 12
     for name, says in (
         ("trace:credit", "credit"), ("feature:entropi", "did you mean `entropy`"), ("entropy", "trace:COLUMN"),
         ("verifier:none", "no verifier `none`"),

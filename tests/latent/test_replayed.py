@@ -73,7 +73,8 @@ def test_a_gate_takes_the_folds_of_the_verifier_that_it_reads(tmp_path: Path, mo
     for name, folds, models in (("folds", fold_in("train", 2), [100, 50, 50]), ("none", pl.lit(None), 8)):
         log = written(tmp_path / name, folds)
         fitted.clear()
-        fit_gate(log, action="active_verify", on=TRAIN, n_folds=7, features=["verifier:latent"])
+        gate = fit_gate(log, action="active_verify", on=TRAIN, n_folds=7, features=["verifier:latent"])
+        assert (name == "folds") == any("scored each fold by the labels of the others" in one for one in gate.notes)
         assert models == (fitted if isinstance(models, list) else len(fitted))
 
 

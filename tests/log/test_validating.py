@@ -69,6 +69,24 @@ CASES: dict[str, tuple[Tables, str]] = {
         whole(traces=traces(token_logprobs=[[-1.0], None, [], [-1.0, NAN], [0.0]])),
         f"`traces/{PART}`, column `token_logprobs`, row 3: the list holds NaN or infinity: write finite numbers",
     ),
+    "entropies of other tokens": (
+        whole(
+            traces=traces(
+                token_logprobs=[[-1.0], None, [], [-1.0], [0.0]], token_entropies=[[0.5], None, [], [1.0, 2.0], []]
+            )
+        ),
+        f"`traces/{PART}`, column `token_entropies`, row 3: has 2 entries for 1 `token_logprobs`: "
+        "write one for each (2 rows in all)",
+    ),
+    "an entropy below 0": (
+        whole(traces=traces(token_entropies=[[0.5], None, [], [0.0], [-0.5]])),
+        f"`traces/{PART}`, column `token_entropies`, row 4: the list holds a negative number: entropies begin at 0",
+    ),
+    "a rank of 0": (
+        whole(verifications=verifications(token_ranks=[None, [1], [1, 0], []])),
+        f"`verifications/{PART}`, column `token_ranks`, row 2: the list holds a number below 1: "
+        "the rank of the most likely token is 1",
+    ),
     "NaN in a feature": (
         whole(features=traces().select("trace_id", "example_id", f=pl.Series([0.0, 1.0, NAN, 2.0, 3.0]))),
         f"`features/{PART}`, column `f`, row 2: `nan` is not a number: write null for not recorded",

@@ -9,9 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from toolkit.log import Log, write_log
+from toolkit.log import Log, collect, write_log
+from toolkit.log.describe import worth as worths
+from toolkit.log.describe.scored_traces import scored_traces
 from toolkit.log.describe.worth import BELOW_RANDOM, BEST, HONEST, PRIOR, VOTES, WHOLE, SignalWorth, Worth
 from toolkit.log.describe.worth_table import worth_of_log, worth_tables
+from toolkit.stats import auc
 
 
 def made(
@@ -87,6 +90,34 @@ def test_a_k_is_chosen_on_training_rows_and_the_best_on_these_is_marked(tmp_path
     assert best.auc.estimate == remarks[BEST].auc.estimate
 
 
+def test_suffixes_of_ragged_lists_are_the_plain_sums(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lists = [None if i % 7 == 3 else rng.normal(size=i % 11).astype(np.float32).tolist() for i in range(60 * 8)]
+    log = made(tmp_path / "log", token_logprobs=pl.Series(lists, dtype=pl.List(pl.Float32)))
+    [traces] = scored_traces(log, collect(log.scan("examples"), log)["example_id"])
+    own = collect(log.scan("traces"), log).sort("example_id", "sample_index")["token_logprobs"].to_list()
+    assert traces.longest == 10
+    for k, found in traces.suffixes_of(range(1, 14)).items():
+        plain = [np.nan if one is None else float(np.sum(np.array(one, np.float64)[::-1][:k])) for one in own]
+        np.testing.assert_allclose(found, plain, atol=1e-12)
+    areas = [auc(traces.suffix(k), traces.right) for k in range(1, 11)]
+    assert worths._best_k(traces) == 1 + int(np.argmax(areas))
+
+
+def test_suffixes_that_pick_worse_than_chance_are_named(tmp_path: Path) -> None:
+    worth, _ = only(made(tmp_path / "log"))
+    below = [row.name for row in worth.suffixes if row.over_random.difference < 0]
+    told = [one.text for one in worth.notes if "of the last" in one.text]
+    assert len(told) == bool(below)
+    turned = pl.col("token_logprobs").list.eval(-pl.element())
+    worth, _ = only(made(tmp_path / "turned", token_logprobs=turned))
+    assert all(row.over_random.difference < 0 for row in worth.suffixes)
+    [told] = [one.text for one in worth.notes if "of the last" in one.text]
+    assert told.endswith("than a random pick by the log-probability of the last 1–3 tokens")
+    [_, table] = worth_tables(worth, "test")
+    assert "Δ random" in table.markdown()
+
+
 def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp_path: Path) -> None:
     worth, rows = only(made(tmp_path / "log", splits=("test",)))
     assert rows[PRIOR].auc.estimate is None
@@ -117,7 +148,9 @@ def test_scores_out_of_fold_are_said_and_have_wider_intervals(tmp_path: Path) ->
     folded = write_log(tmp_path / "folded", name="worth", tables=tables)
     (_, plain), (_, wide) = only(log), only(folded)
     assert wide["good"].remark == "100% of its scores are out of fold"
-    assert wide["good"].auc.high - wide["good"].auc.low > 1.3 * (plain["good"].auc.high - plain["good"].auc.low)
+    for name in ("auc", "within", "best"):
+        own, other = (getattr(found["good"], name) for found in (wide, plain))
+        assert own.high - own.low > 1.3 * (other.high - other.low)
 
 
 def test_a_reference_may_be_named_and_all_tables_can_be_written(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.reference.rules import PlainLog, Row
 from tests.replay.small import GOLDS, tables
 from tests.replay.test_parity import check_case
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, write_log
+from toolkit.log import Log, merge_logs, write_log
 
 TOKENS = (30, 60)
 POOL = {"e1": [("A", 0.9), ("B", 0.8), ("A", 0.3), ("A", 0.2)], "e2": [("B", 0.5)] * 4, "e3": [("A", 0.5)] * 4}
@@ -194,6 +194,68 @@ def test_prices_are_of_the_tokens_that_were_written(small: Log) -> None:
 def test_refused(small: Log, settings: Row, why: str) -> None:
     with pytest.raises(ThinkbackError, match=why):
         replay.run(small, sample(**settings), resamples=5)
+
+
+@pytest.mark.parametrize(
+    ("reads", "places", "late"),
+    [
+        (["states"], [[-1, 3]], None),
+        (["states"], [[-1, 3], [-1, 4]], "states at token 4"),
+        (["states"], [[-1, -1]], "states at token -1"),
+        (["states", "trace:sum_logprob"], [[-1, 3]], "`trace:sum_logprob`"),
+        (["trace:prompt_tokens", "feature:length"], [], None),
+        (["tokens:all"], [], "`tokens:all`"),
+        (["verifier:early@4"], [], None),
+        (["verifier:other"], [], "`verifier:other`"),
+        (["verifier:whole"], [], "`trace:completion_tokens`"),
+    ],
+)
+def test_a_verifier_that_was_fitted_on_what_comes_later_gives_nothing_up(
+    tmp_path: Path, reads: list[str], places: list[list[int]], late: str | None
+) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    scores = made["traces"].select("trace_id", "example_id", verifier=pl.lit("mine"), score=pl.lit(0.5))
+    made["verifications"] = pl.concat([made["verifications"], scores], how="diagonal_relaxed")
+    records = {
+        name: {"kind": "fitted", "settings": {"name": name, "inputs": inputs}, "places": own}
+        for name, inputs, own in (("mine", reads, places), ("whole", ["trace:completion_tokens"], []))
+    }
+    log = write_log(tmp_path / "log", name="small", tables=made, source={"verifiers": records})
+    policy = sample(abandon=Abandon(verifier="mine", tokens=4, below=0.4))
+    if late is None:
+        assert row(log, policy)["calls"] == 4
+        return
+    with pytest.raises(ThinkbackError) as found:
+        replay.run(log, policy, resamples=5)
+    assert f"`mine` was fitted on {late}, which no running system knows by then" in str(found.value)
+    assert "--tokens 3 --name latent@4" in str(found.value)
+
+
+def test_what_a_merged_log_says_of_its_verifiers_is_known(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    record = {"kind": "fitted", "settings": {"name": "strong", "inputs": ["states"]}, "places": [[-1, -1]]}
+    verifier = made["verifications"]["verifier"][0]
+    logs = []
+    for part, example in enumerate(POOL):
+        own = {name: frame.filter(example_id=example) for name, frame in made.items()}
+        source = {"verifiers": {verifier: record}}
+        logs.append(write_log(tmp_path / str(part), name="part", tables=own, source=source).address)
+    merge_logs(logs, tmp_path / "merged")
+    policy = sample(abandon=Abandon(verifier=verifier, tokens=4, below=0.4))
+    with pytest.raises(ThinkbackError, match="was fitted on states at token -1"):
+        replay.run(tmp_path / "merged", policy, resamples=5)
+
+
+def test_the_place_of_a_verifier_of_one_place_is_its_own(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["traces"] = made["traces"].with_columns(completion_tokens=5)
+    scores = made["traces"].select("trace_id", "example_id", verifier=pl.lit("of:-1:3"), score=pl.lit(0.5))
+    made["verifications"] = pl.concat([made["verifications"], scores], how="diagonal_relaxed")
+    record = {"kind": "fitted", "settings": {"name": "of", "inputs": ["states"]}, "places": [[-1, 3], [-1, 9]]}
+    log = write_log(tmp_path / "log", name="small", tables=made, source={"verifiers": {"of:-1:3": record}})
+    assert row(log, sample(abandon=Abandon(verifier="of:-1:3", tokens=4, below=0.4)))["calls"] == 4
 
 
 def test_a_pool_that_is_replayed_whole_gives_up_nothing(tmp_path: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from thinkback import options
 from thinkback.options import option, positional
-
-if TYPE_CHECKING:
-    from replay.latent.fitting import FittedVerifier
 
 
 class VerifierModel(StrEnum):
@@ -86,29 +83,20 @@ def fit_verifier(
     was trained on are scored by models of other folds alone, and marked so. The model is written to
     LOG/models/NAME.json.
     """
-    from replay.latent.adding import add_verifier
-    from replay.latent.fitting import fit_verifier as fit
-    from replay.latent.verifier_settings import VerifierSettings
+    from replay.latent.report import fit_verifier as fit
     from thinkback import console
-    from toolkit.log import open_sealed
-    from toolkit.log.describe.worth_table import worth_of_log, worth_tables
 
-    settings = VerifierSettings(
-        name=name, model=model.value, inputs=options.names(inputs) or ("states",), states=states or "",
+    report = fit(
+        log, train_on, name=name, model=model.value, inputs=options.names(inputs) or ("states",), states=states or "",
         layers=_numbers("layers", layers), tokens=_numbers("tokens", tokens), places=places.value,
         aggregate=aggregate.value, pools=options.names(pools), folds=folds, depth=depth, eta=eta, rounds=rounds,
         seed=seed,
     )  # fmt: skip
-    fitted = fit(open_sealed(log), train_on, settings)
-    extended = add_verifier(log, fitted)
-    for told in fitted.notes:
-        console.say(told)
-    _say(log, fitted)
-    first = fitted.verifiers[0]
-    for which, worth in worth_of_log(extended, fitted.trained, first, fitted.pools):
-        for table in worth_tables(worth, which):
-            console.say()
-            console.show(table)
+    for sentence in report.sentences:
+        console.say(sentence)
+    for table in report.tables():
+        console.say()
+        console.show(table)
 
 
 def _numbers(name: str, text: str | None) -> tuple[int, ...]:
@@ -118,18 +106,3 @@ def _numbers(name: str, text: str | None) -> tuple[int, ...]:
         return tuple(int(one) for one in options.names(text))
     except ValueError:
         raise ThinkbackError(f"{argument(name)} is `{text}`; it takes integers, such as -1,-2") from None
-
-
-def _say(log: Path, fitted: FittedVerifier) -> None:
-    from thinkback import console
-    from toolkit.errors import counted
-
-    places = f" at {counted(len(fitted.places), 'place')} of {fitted.states}" if fitted.states else ""
-    console.say(
-        f"trained on {counted(fitted.rows, 'row')}{places}, {counted(len(fitted.trained), 'example')}, "
-        f"{fitted.right:.1%} of the rows right; {fitted.folds} folds; {fitted.seconds['training']:.1f} s, scoring "
-        f"{fitted.seconds['scoring']:.1f} s"
-    )
-    inside = fitted.scores["fold"].is_not_null().sum()
-    what = f"`{fitted.verifiers[0]}`" if len(fitted.verifiers) == 1 else counted(len(fitted.verifiers), "verifier")
-    console.say(f"added {what} to {log}: {fitted.scores.height:,} scores, {inside:,} of them out of fold")

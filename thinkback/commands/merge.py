@@ -38,5 +38,10 @@ def merge(
         if dropped:
             rows = "row" if dropped == 1 else "rows"
             console.say(f"{table}: {dropped:,} {rows} dropped, whose keys came before")
+    for verifier in report.differing:
+        console.say(
+            f"warning: `{verifier}` is not the same verifier in all of these logs, and one in the merged log: policies "
+            "and AUCs put its scores together"
+        )
     merged = open_log(out)
     console.say(f"wrote {out}: " + ", ".join(f"{table} {merged.rows(table):,}" for table in merged.shards))

@@ -231,11 +231,11 @@ def _suffixes(
     known = ~np.isnan(traces.suffix(1)) if traces.longest else np.zeros(len(traces.right), bool)
     tokens = [-1 - token for _, token in main.places if token < 0] if main is not None else []
     longest = min(LONGEST, max([traces.longest if known.any() else 0, *(one + 1 for one in tokens)]))
+    scores = traces.suffixes_of(range(1, min(longest, traces.longest) + 1)) if known.any() else {}
     for length in range(1, longest + 1):
         logprob = states = None
-        if known.any() and length <= traces.longest:
-            score = traces.suffix(length)[known]
-            logprob = pooled_area(score, traces.right[known], traces.unit[known], size).interval(level)
+        if length in scores:
+            logprob = pooled_area(scores[length][known], traces.right[known], traces.unit[known], size).interval(level)
         if main is not None and table is not None:
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
             if within:

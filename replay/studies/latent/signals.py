@@ -139,7 +139,7 @@ def among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
         answers=traces.answers.filter(on),
         votes=traces.votes[on],
         whole=traces.whole[on],
-        tokens=traces.tokens[on],
+        tokens=traces.tokens.filter(on),
         fold={name: one[on] for name, one in traces.fold.items()},
         scores={name: one[on] for name, one in traces.scores.items()},
     )

@@ -140,12 +140,31 @@ def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
             known = ~pl.col("tokens_estimated").fill_null(False) if "tokens_estimated" in types else pl.lit(True)
             flagged = known & (ids.list.len().cast(pl.Int64) > pl.col("completion_tokens"))
             yield ValueRule("completion_ids", "length", flagged, _more_ids, ("completion_tokens",))
+    yield from _token_lists(types)
     if "contested" in types:
         names = [name for name in ("answer", "correct") if name in types]
         lacking = pl.any_horizontal(*(pl.col(name).is_null() for name in names), pl.lit(len(names) < 2))
         veiled = pl.col("opaque").fill_null(False) if "opaque" in types else pl.lit(False)
         message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
         yield ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
+
+
+def _token_lists(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    """What is told of the same tokens: entropies and ranks beside log-probabilities."""
+
+    def message(name: str, row: dict[str, Any]) -> str:
+        return f"has {len(row[name])} entries for {len(row['token_logprobs'])} `token_logprobs`: write one for each"
+
+    if "token_entropies" in types:
+        below = "the list holds a negative number: entropies begin at 0"
+        yield ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
+    if "token_ranks" in types:
+        below = "the list holds a number below 1: the rank of the most likely token is 1"
+        yield ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
+    for name in ("token_entropies", "token_ranks"):
+        if name in types and "token_logprobs" in types:
+            flagged = pl.col(name).list.len() != pl.col("token_logprobs").list.len()
+            yield ValueRule(name, "length", flagged, partial(message, name), ("token_logprobs",))
 
 
 def _more_ids(row: dict[str, Any]) -> str:
@@ -160,6 +179,7 @@ def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
         paid = pl.any_horizontal(*(pl.col(name).is_not_null() for name in CALL_COSTS if name in types), pl.lit(False))
         message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
         yield ValueRule("score", "nothing", pl.col("score").is_null() & ~paid, message)
+    yield from _token_lists(types)
 
 
 def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:

@@ -57,6 +57,7 @@ _TYPES: dict[str, pl.DataType] = {
 
 _TOKENS = "prompt_tokens:i32 completion_tokens:i32"
 _SECONDS = "latency_s:f32 device_s:f32"
+_TOKEN_LISTS = "token_logprobs:[f32] token_entropies:[f32] token_ranks:[i32]"
 
 SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "examples": _columns(
@@ -70,12 +71,12 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         "example_id:str pool:str action:str sample_index:i32 model:str",
         "parent_id:str reads:i32 position:i32 temperature:f32 max_tokens:i32 text:str answer:str correct:bool "
         f"credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
-        f"{_SECONDS} sum_logprob:f32 token_logprobs:[f32] completion_ids:[i32]",
+        f"{_SECONDS} sum_logprob:f32 {_TOKEN_LISTS} completion_ids:[i32]",
     ),
     "verifications": (
         *_columns({"trace_id": STR, "verifier": STR}, "example_id:str", ""),
         LogColumn("score", F64, nullable=True, needed=True),
-        *_columns({}, "", f"candidates:i32 fold:i32 {_TOKENS} {_SECONDS} token_logprobs:[f32]"),
+        *_columns({}, "", f"candidates:i32 fold:i32 {_TOKENS} {_SECONDS} {_TOKEN_LISTS}"),
     ),
     "features": _columns({"trace_id": STR}, "example_id:str", ""),
     "hidden_states": (

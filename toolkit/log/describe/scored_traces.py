@@ -20,6 +20,8 @@ Bools = NDArray[np.bool_]
 
 MOST_TRACES = 200_000
 """Of a pool and data set, the first by example, that are compared."""
+MOST_TOKENS = 4_096
+"""Of a text, the last, whose log-probabilities are read."""
 _COLUMNS = (
     "trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque", "sum_logprob",
     "token_logprobs",
@@ -30,8 +32,8 @@ _COLUMNS = (
 class ScoredTraces:
     """N judged traces with an answer, by example and sample index. `example` (N,): its number; `unit` (N,): that of its
     cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
-    `tokens` (N, K): log-probabilities, the last token first, 0 before a text begins, NaN where none are logged, by the
-    writing model or the verifier `teller`;
+    `tokens`: lists (N,) of log-probabilities, the last token first, null where none are logged, by the writing model or
+    the verifier `teller`;
     `scores`: of verifiers, `fold`: whether they are out of fold; `left_out`: questions beyond those that are compared.
     """
 
@@ -43,20 +45,39 @@ class ScoredTraces:
     answers: pl.Series
     votes: Floats
     whole: Floats
-    tokens: Floats
+    tokens: pl.Series
     teller: str
     fold: dict[str, Bools]
     scores: dict[str, Floats]
     left_out: int
 
+    def suffixes(self, most: int) -> Iterator[Floats]:
+        """Log-probability (N,) of the last 1, 2, … `most` tokens, of a shorter text that of all; each is the same
+        memory, which holds until the next one.
+        """
+        lengths = self.tokens.list.len().fill_null(0).cast(pl.Int64).to_numpy()
+        flat, starts = self.tokens.drop_nulls().explode().drop_nulls().to_numpy(), np.cumsum(lengths) - lengths
+        order = np.argsort(-lengths, kind="stable")
+        going = np.searchsorted(-lengths[order], -np.arange(most), side="left")  # of these the text goes on
+        total = np.where(self.tokens.is_null().to_numpy(), np.nan, 0.0)
+        for k, count in enumerate(going.tolist()):
+            longer = order[:count]
+            total[longer] += flat[starts[longer] + k]
+            yield total
+
     def suffix(self, k: int) -> Floats:
         """Log-probability (N,) of the last k tokens, of a shorter text that of all."""
-        return self.tokens[:, :k].sum(axis=1)
+        return self.suffixes_of([k])[k]
+
+    def suffixes_of(self, lengths: Collection[int]) -> dict[int, Floats]:
+        """Log-probabilities (N,) of some numbers of last tokens."""
+        wanted = set(lengths)
+        return {k: one.copy() for k, one in enumerate(self.suffixes(max(wanted, default=0)), 1) if k in wanted}
 
     @property
     def longest(self) -> int:
         """The most tokens whose log-probabilities are logged of a trace."""
-        return self.tokens.shape[1]
+        return _longest(self.tokens)
 
 
 def scored_traces(log: Log, ids: pl.Series, pools: Collection[str] | None = None) -> Iterator[ScoredTraces]:
@@ -83,9 +104,11 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
     beyond = sizes.filter(pl.col("len").cum_sum().over("dataset") > MOST_TRACES)
     sizes = sizes.join(beyond, on="example_id", how="anti")
     within = pl.col("example_id").is_in(sizes["example_id"].implode())
-    frame = collect(log.scan("traces", list(_COLUMNS)).filter(here & within), log).join(examples, on="example_id")
+    last = pl.col("token_logprobs").list.tail(MOST_TOKENS)
+    read = log.scan("traces", list(_COLUMNS)).filter(here & within).with_columns(last)
+    frame = collect(read, log).join(examples, on="example_id")
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold", "token_logprobs"])
-    told = collect(scores.filter(within & pl.col("score").is_not_null()), log)
+    told = collect(scores.filter(within & pl.col("score").is_not_null()).with_columns(last), log)
     for (dataset,), part in sorted(frame.partition_by("dataset", as_dict=True).items()):
         right = part["correct"]
         if right.any() and not right.all():
@@ -113,7 +136,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, le
         answers=frame["answer"],
         votes=_votes(frame, opaque),
         whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
-        tokens=_tokens(lists),
+        tokens=lists.list.reverse(),
         teller=teller,
         fold=folds,
         scores=found,
@@ -132,15 +155,3 @@ def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
 
 def _longest(lists: pl.Series) -> int:
     return int(lists.list.len().max() or 0)  # type: ignore[arg-type]
-
-
-def _tokens(lists: pl.Series) -> Floats:
-    """(N, K), the last token first."""
-    table = np.zeros((len(lists), _longest(lists)), np.float64)
-    lengths = lists.list.len().fill_null(0).cast(pl.Int64).to_numpy()
-    table[lists.is_null().to_numpy()] = np.nan
-    flat = lists.list.reverse().drop_nulls().explode().drop_nulls().to_numpy()
-    row = np.repeat(np.arange(len(lists)), lengths)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    table[row, place] = flat
-    return table

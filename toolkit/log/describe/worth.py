@@ -108,7 +108,8 @@ def worth_of(
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     shown = {} if lengths is None else _shown_k(traces.longest, lengths)
-    suffixes = [_measured(traces, Signal(str(k), traces.suffix(k), remark), None) for k, remark in shown.items()]
+    of_k = traces.suffixes_of(shown)
+    suffixes = [_measured(traces, Signal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -118,7 +119,7 @@ def worth_of(
         reference=chosen,
         signals=tuple(rows),
         suffixes=tuple(suffixes),
-        notes=tuple(_notes(rows)),
+        notes=tuple(_notes(rows, suffixes)),
         left_out=traces.left_out,
         teller=traces.teller,
         simulated=simulated,
@@ -167,7 +168,7 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
 
 def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> SuffixLengths | None:
     """The best lengths of suffixes, on these rows and on others; None where no log-probabilities are logged."""
-    if not traces.longest or np.isnan(traces.tokens).all():
+    if not traces.longest or traces.tokens.is_null().all():
         return None
     return SuffixLengths(
         _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None
@@ -176,8 +177,8 @@ def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> SuffixLe
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     """The length of the suffix with the largest pooled area, the shortest of equal ones."""
-    lengths = range(1, min(traces.longest, most or traces.longest) + 1)
-    return max(lengths, key=lambda k: auc(traces.suffix(k), traces.right))
+    areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.longest, most or traces.longest))]
+    return int(np.argmax(areas)) + 1
 
 
 def _shown_k(longest: int, chosen: SuffixLengths) -> Mapping[int, str]:
@@ -205,7 +206,7 @@ def _measured(traces: ScoredTraces, signal: Signal, reference: Signal | None) ->
         traces=int(known.sum()),
         auc=made.auc.interval(widened=signal.widened),
         within=made.within.interval(widened=signal.widened),
-        best=made.best.interval(),
+        best=made.best.interval(widened=signal.widened),
         auc_difference=differences[0],
         within_difference=differences[1],
         over_random=None if np.isnan(made.best.estimate) else made.best.minus(made.random, widened=signal.widened),
@@ -248,16 +249,30 @@ def _chance(traces: ScoredTraces) -> SignalWorth:
     return SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
 
 
-def _notes(rows: list[SignalWorth]) -> Iterator[Note]:
+def _notes(rows: list[SignalWorth], suffixes: list[SignalWorth]) -> Iterator[Note]:
     below = {}
     for row in rows:
         over = row.over_random
-        if over is not None and over.difference is not None and over.difference < 0:
+        if over is not None and over.difference is not None and _below(row):
             limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
             below[f"`{row.name}` ({_points(over.difference)}{limits} points)"] = row.name
     if below:
         said = f"the best of a question's traces is right less often than a random pick by {', '.join(below)}"
         yield warning(BELOW_RANDOM, said)
+    lengths = [place for place, row in enumerate(suffixes) if _below(row)]
+    if lengths:
+        runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
+        named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
+        said = (
+            "the best of a question's traces is right less often than a random pick by the log-probability of the last"
+        )
+        yield warning(BELOW_RANDOM, f"{said} {named} tokens")
+
+
+def _below(row: SignalWorth) -> bool:
+    """Whether the best of n by it is right less often than a random pick."""
+    over = row.over_random
+    return over is not None and over.difference is not None and over.difference < 0
 
 
 def _points(value: float) -> str:

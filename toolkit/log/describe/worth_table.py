@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,20 +16,30 @@ if TYPE_CHECKING:
     from toolkit.stats.arrays import Interval, PairedInterval
 
 TRAIN, TEST = "train", "test"
+ROWS = {
+    **dict.fromkeys(("dataset", "pool", "signal", "metric"), pl.String),
+    **dict.fromkeys(("estimate", "low", "high"), pl.Float64), "n": pl.Int64, "p_value": pl.Float64,
+    "remark": pl.String,
+}  # fmt: skip
+"""The columns of what signals are worth, as a frame."""
 TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
 
 
 def worth_of_log(
-    log: Log, train: pl.Series | None = None, reference: str | None = None, pools: Collection[str] | None = None
+    log: Log,
+    train: pl.Series | None = None,
+    reference: str | Collection[str] = (),
+    pools: Collection[str] | None = None,
 ) -> Iterator[tuple[str, Worth]]:
     """What each signal is worth, by data set and pool, and in words which examples that is of.
 
     `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
-    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, a
-    verifier, only what it has scores of.
+    test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, of
+    verifiers the first that has scores, only what one of them has scores of.
     """
     if not log.has("examples") or not log.has("traces"):
         return
+    references = (reference,) if isinstance(reference, str) else reference
     frame = collect(log.scan("examples", ["example_id", "split"]), log)
     learnt = frame.filter(pl.col("split") == TRAIN)["example_id"] if train is None else train
     others = frame.filter(~pl.col("example_id").is_in(learnt.implode()))
@@ -43,8 +53,35 @@ def worth_of_log(
     for traces in scored_traces(log, reported, pools):
         own = fitted.get((traces.dataset, traces.pool))
         told = why if not len(learnt) else "no training rows in this pool"
-        if _anything(traces) and reference in (None, *traces.scores):
-            yield which, worth_of(traces, own, reference, told, simulated=log.simulated)
+        first = next((name for name in references if name in traces.scores), None)
+        if _anything(traces) and (first is not None or not references):
+            yield which, worth_of(traces, own, first, told, simulated=log.simulated)
+
+
+def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
+    """What signals are worth as numbers: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
+
+    `metric`: auc, auc_within, best_of_n, and the differences auc_difference, within_difference (to the reference) and
+    over_random, which alone have a p-value.
+    """
+    rows = [
+        {"dataset": worth.dataset, "pool": worth.pool, "signal": one.name, "metric": metric, **numbers,
+         "remark": one.remark}
+        for worth in worths
+        for one in worth.signals
+        for metric, numbers in _numbers(one)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=ROWS)
+
+
+def _numbers(row: SignalWorth) -> Iterator[tuple[str, dict[str, float | None]]]:
+    for metric, own in (("auc", row.auc), ("auc_within", row.within), ("best_of_n", row.best)):
+        yield metric, {"estimate": own.estimate, "low": own.low, "high": own.high, "n": own.n}
+    differences = (row.auc_difference, row.within_difference, row.over_random)
+    for metric, pair in zip(("auc_difference", "within_difference", "over_random"), differences, strict=True):
+        if pair is not None:
+            told = {"low": pair.low, "high": pair.high, "n": pair.n, "p_value": pair.p_value}
+            yield metric, {"estimate": pair.difference, **told}
 
 
 def _anything(traces: ScoredTraces) -> bool:
@@ -94,11 +131,15 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
     )
     if not worth.suffixes:
         return [made]
-    shown = (0, 2, 3, 6, 8)
+    shown = (0, 2, 3, 6, 7, 8)
     rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
-    by = f"log-probabilities of tokens by the verifier `{worth.teller}`" if worth.teller else ""
-    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=(by,) if by else ())]
+    longest = int(worth.suffixes[-1].name)
+    told = (
+        *([f"log-probabilities of tokens by the verifier `{worth.teller}`"] if worth.teller else ()),
+        *([f"{len(rows)} of the {longest:,} lengths; the best is sought among all"] if len(rows) < longest else ()),
+    )
+    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=told)]
 
 
 def _cells(row: SignalWorth) -> tuple[object, ...]:

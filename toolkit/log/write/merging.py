@@ -29,13 +29,19 @@ from toolkit.log.write.shard_files import LEVEL, LEVELS, write_shard
 from toolkit.log.write.typed_rows import contract_rows
 from toolkit.log.write.writer import ROWS_PER_SHARD
 
+DECIDING = ("kind", "settings", "model", "weights_sha256")
+"""What a manifest says of a verifier that is another one where it differs."""
+
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What merging did: rows dropped per table because an earlier row had their key or their trace is not there."""
+    """What merging did: rows dropped per table because an earlier row had their key or their trace is not there;
+    `differing`: verifiers of one name that the logs' manifests tell of differently.
+    """
 
     dropped: Mapping[str, int]
     log: Log
+    differing: tuple[str, ...] = ()
 
 
 def merge_logs(
@@ -73,7 +79,7 @@ def merge_logs(
         dropped = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
         details = _details(logs, name or target.name)
         seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
-    return MergeReport(dropped, open_log(out))
+    return MergeReport(dropped, open_log(out), _differing(logs))
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,20 @@ class _Joined:
     def ends(self, table: str) -> list[int]:
         """Where each log's rows of a table end, as `__row` counts."""
         return list(accumulate(part.rows(table) for part in self.parts))
+
+
+def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
+    """Verifiers of one name with other settings, or of another model, in one of the logs."""
+    known: dict[str, list[object]] = {}
+    found = set()
+    for log in logs:
+        source = log.manifest.source if log.manifest is not None else None
+        told = source.get("verifiers") if isinstance(source, Mapping) else None
+        for name, record in told.items() if isinstance(told, Mapping) else ():
+            own = [record.get(key) for key in DECIDING] if isinstance(record, Mapping) else [record]
+            if known.setdefault(name, own) != own:
+                found.add(name)
+    return tuple(sorted(found))
 
 
 def _in_a_row(logs: Sequence[Log]) -> Log:
