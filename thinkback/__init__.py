@@ -12,6 +12,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
+    from generate.simulation.grid import simulate
     from replay import (
         Abandon,
         Act,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from replay.studies.kit.report import StudyReport
     from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
+    from toolkit.imports import import_format, import_table
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
 
@@ -71,9 +73,9 @@ __all__ = [
     "LogReport", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result",
     "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
     "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "frontier",
-    "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies",
-    "study_factcheck", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log",
-    "write_log",
+    "import_format", "import_table", "load", "load_gate", "load_policies", "open_log", "query_log", "recommend",
+    "report", "run", "simulate", "strategies", "study_factcheck", "study_recovery", "suite", "surrogate_weights",
+    "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -89,11 +91,14 @@ HOMES = {
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
     "frontier": "replay.analyses.frontier",
+    "import_format": "toolkit.imports",
+    "import_table": "toolkit.imports",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
+    "simulate": "generate.simulation.grid",
     "strategies": "replay.analyses.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_recovery": "replay.studies.recovery.report",
