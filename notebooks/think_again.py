@@ -130,4 +130,4 @@ Markdown("\n".join(["| data set | policy | against accepting |", "| :-- | :-- | 
 # And the limit: the shorter it is, the more attempts are cut off, and the more there is to repair. Where the longer
 # limit is no option, as for a model that is served with a fixed one, the comparison is between the other rows.
 #
-# All of this rests on intervals. The next notebook asks whether [they can be trusted](trust_the_numbers.ipynb).
+# The next notebook asks whether a model's hidden states tell [what is right](latent_verifiers.ipynb).
