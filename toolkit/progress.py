@@ -1,12 +1,18 @@
-"""Progress of long work: a bar with rate and time left on a terminal, silence in a pipe."""
+"""Progress of long work: a bar with rate and time left on a terminal and in a notebook, silence in a pipe."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from threading import Lock
+from time import monotonic
+from typing import Any, Protocol
 
 from toolkit.printable import printable
+
+PAUSE = 0.5
+"""Seconds between two drawings of a notebook's bar; what takes less has none."""
 
 
 class Advance(Protocol):
@@ -23,7 +29,7 @@ def uncounted(done: float = 1) -> None:
 
 @contextmanager
 def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
-    """A bar on stderr while the block runs, if stderr is a terminal.
+    """A bar while the block runs: on stderr, if that is a terminal, or below a notebook's cell.
 
     >>> with progress("replaying", 3, "blocks") as advance:
     ...     for _ in range(3):
@@ -39,6 +45,10 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
             return Text(f"{task.speed:,.1f} {unit}/s" if task.speed else "", style="cyan")
 
     console = Console(stderr=True)
+    if console.is_jupyter:  # rich draws there with widgets alone, which few environments have
+        with _notebook_bar(printable(title), total, printable(unit)) as count:
+            yield count
+        return
     columns = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn(), Rate())
     times = (parts.TimeElapsedColumn(), parts.TextColumn("left"), parts.TimeRemainingColumn())
     with parts.Progress(*columns, *times, console=console, disable=not console.is_terminal, transient=True) as bar:
@@ -48,3 +58,41 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
             bar.advance(task, done)
 
         yield advance
+
+
+@contextmanager
+def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
+    """A bar of HTML below the cell, which is empty again when the work is done."""
+    from IPython.display import display
+
+    lock, began = Lock(), monotonic()
+    finished, drawn, handle = 0.0, began, None
+
+    def advance(done: float = 1) -> None:
+        nonlocal finished, drawn, handle
+        with lock:
+            finished += done
+            now = monotonic()
+            if now - drawn < PAUSE:
+                return
+            drawn = now
+            shown = _drawn(title, finished, total, unit, now - began)
+            if handle is None:
+                handle = display(shown, raw=True, display_id=True)
+            else:
+                handle.update(shown, raw=True)
+
+    try:
+        yield advance
+    finally:
+        if handle is not None:
+            handle.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
+def _drawn(title: str, finished: float, total: float, unit: str, seconds: float) -> dict[str, Any]:
+    """What a notebook's bar shows, with rate and time left."""
+    left = f"{seconds * (total - finished) / finished:,.0f} s left" if finished else ""
+    rate = f"{finished / seconds:,.1f} {unit}/s"
+    told = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"
+    bar = f'<progress max="{total:g}" value="{finished:g}"></progress>'
+    return {"text/plain": told, "text/html": f"{bar} <small>{html.escape(told)}</small>"}

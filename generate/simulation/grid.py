@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from generate.simulation import grid_model
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.files import replacing
 from toolkit.progress import Advance, progress, uncounted
@@ -57,6 +58,7 @@ def simulate_tables(
     return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
 
 
+@checks_arguments(out="a folder")
 def simulate(
     out: str | Path,
     *,

@@ -34,6 +34,7 @@ from replay.sampling.orders import example_hashes, mix
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.show import table_of
 from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
 
 PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
@@ -78,6 +79,13 @@ class Frontier:
     reported: int
     source: Source
     left_out: Mapping[str, str]
+
+    def _repr_html_(self) -> str:
+        shown = self.front.filter("on_front").select(
+            "strategy", "verifier", "samples", "accuracy", "low", "high", "difference", "difference_low",
+            "difference_high",
+        )  # fmt: skip
+        return table_of(shown, f"What no other strategy beat, on {self.reported:,} other examples").html()
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,7 @@ from replay.runs.store import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.show.html import bullets
 from toolkit.stats import Settings, check_margin
 
 COLUMNS = ("correct", "fix", "flip", "total_tokens")
@@ -55,6 +56,9 @@ class Recommendation:
     disable: tuple[str, ...]
     examples_needed: int | None
     evidence: tuple[ComparisonEvidence, ...]
+
+    def _repr_html_(self) -> str:
+        return bullets(self.verdict, self.sentences)
 
 
 @checks_arguments(

@@ -39,6 +39,7 @@ from toolkit.show import (
     table_of,
 )
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.html import bullets, paragraph
 
 ROWS, OF_FRONT = 15, 5
 """Rows of a table in the report itself, and further ones of the front, from its cheapest on; its CSV has all."""
@@ -61,6 +62,12 @@ class LogReport:
 
     def __repr__(self) -> str:
         return "\n".join(printable(sentence) for section in self.sections for sentence in section.sentences)
+
+    def _repr_html_(self) -> str:
+        told = "".join(map(paragraph, self.lead)) + "".join(
+            bullets(one.heading, one.sentences) for one in self.sections
+        )
+        return told + "".join(short.html() for _, short, _ in self._tables())
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""

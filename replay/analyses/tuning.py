@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from replay.analyses.goals import EXAMPLE, Goal, read_goal
+from replay.analyses.tuned import Tuned
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy
@@ -25,25 +26,6 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.stats import settings_of
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
-
-    `best`: of all that were chosen, the one that reaches the goal best on the development rows. `tried`: settings that
-    could have been chosen. `development` and `report` are the two runs, `on` and `where` their conditions; the second
-    run has the chosen policies and the baseline.
-    """
-
-    goal: Goal
-    chosen: pl.DataFrame
-    best: str
-    development: Result
-    report: Result
-    tried: int
-    on: str
-    where: str
 
 
 @checks_arguments(

@@ -19,6 +19,7 @@ from toolkit.columns import find
 from toolkit.errors import ThinkbackError, argument, counted
 from toolkit.log import TAKES, AnyLog
 from toolkit.notes import Note, note, warning
+from toolkit.show import table_of
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.calibration import CalibrationScores, calibration
 
@@ -47,6 +48,9 @@ class GateReport:
     scores: np.ndarray
     repairs: np.ndarray
     unit: np.ndarray
+
+    def _repr_html_(self) -> str:
+        return table_of(self.rows, f"Gate on {self.log}", notes=[str(note) for note in self.notes]).html()
 
     def rule(self, name: str) -> dict[str, Any]:
         """The row of one of the rules."""

@@ -14,6 +14,7 @@ from replay.policies.suite_facts import Facts, Pool, ScoreRange, read_facts
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 from toolkit.printable import printable
+from toolkit.show.html import listing
 
 Table = dict[str, Any]
 
@@ -34,6 +35,9 @@ class Suite:
     where: str | None
     by: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return listing(self.text)
 
 
 @checks_arguments(log=TAKES, where=CONDITION)

@@ -28,6 +28,8 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
+from toolkit.show import table_of
+from toolkit.show.html import paragraph
 from toolkit.stats.summary_notes import BATCHED, DEVICE, WAITING, of_batches
 
 MOST_ANSWERS = 5
@@ -48,6 +50,11 @@ class Asked(Protocol):
         ...
 
 
+def known(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a stage without columns that are null throughout."""
+    return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
+
+
 @dataclass(frozen=True)
 class Explanation:
     """`header`: question, gold, policy. `stages`: its parts, step by step. `ending`: the result and why it ended.
@@ -66,6 +73,13 @@ class Explanation:
     def __str__(self) -> str:
         told = [f"{one.title}\n{one.rows}" + f"\n{one.ending}" * bool(one.ending) for one in self.stages]
         return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
+
+    def _repr_html_(self) -> str:
+        told = [
+            table_of(known(one.rows), one.title).html() + paragraph(one.ending) * bool(one.ending)
+            for one in self.stages
+        ]
+        return "".join([*map(paragraph, self.header), *told, *map(paragraph, (*self.notes, self.ending))])
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -28,7 +28,13 @@ from generate.simulation.grid import simulate
 from thinkback.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OF_NOTEBOOKS = "<!-- made of notebooks/"
+"""How the pages of notebooks begin; tests/notebooks runs these."""
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if not path.read_text(encoding="utf-8").startswith(OF_NOTEBOOKS)
+]
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 MAKES_LOG = re.compile(r"^\$ thinkback .* --out log$", re.MULTILINE)
 WIDTHS = {"cookbook.md": "80"}

@@ -70,7 +70,10 @@ def test_pictures_are_there_small_and_used() -> None:
     used = {(path.parent / link).resolve() for path in FILES for link in PICTURE.findall(prose(path))}
     there = sorted((ROOT / "docs" / "pictures").iterdir())
     shots = sorted((ROOT / "docs" / "screenshots").glob("*.png"))
-    assert sorted(used) == there + shots
+    of_notebooks = sorted((ROOT / "docs" / "notebooks").iterdir())
+    assert sorted(used) == sorted(there + shots + of_notebooks)
+    assert all(path.suffix == ".png" for path in of_notebooks)
+    assert sum(path.stat().st_size for path in of_notebooks) < 2_000_000
     assert all(path.suffix == ".svg" for path in there)
     assert sum(path.stat().st_size for path in there) < 1_000_000
 

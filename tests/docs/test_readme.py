@@ -32,7 +32,7 @@ def test_the_table_is_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-slow", "fuzz", "docs", "readme", "pictures", "screenshots", "clean"]
+    "target", ["demo", "test", "test-slow", "fuzz", "docs", "readme", "notebooks", "pictures", "screenshots", "clean"]
 )
 def test_make_knows_its_targets(target: str) -> None:
     plan = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)

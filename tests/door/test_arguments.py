@@ -64,6 +64,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "describe_log": (tb.describe_log, {"log": None}),
     "validate_log": (tb.validate_log, {"log": None}),
     "query_log": (tb.query_log, {"log": None, "sql": "SELECT 1"}),
+    "import_table": (tb.import_table, {"sources": "samples.jsonl", "mapping": "map.toml", "out": "imported"}),
+    "import_format": (tb.import_format, {"name": "auto", "sources": "samples.jsonl", "out": "imported"}),
+    "simulate": (tb.simulate, {"out": "simulated", "examples": 2, "traces": 2}),
     "write_log": (tb.write_log, {"path": "written", "name": "n", "tables": {}}),
 }
 ARGUMENTS = [

@@ -12,8 +12,8 @@ import pytest
 import replay
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
-from replay.analyses.answer import answer
 from replay.analyses.goals import Goal, Limit, read_goal
+from replay.analyses.tuned import answer
 from replay.analyses.tuning import tune, two_sets
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate

@@ -37,6 +37,7 @@ def explain(
     Prints step by step what it saw, what it paid, and why it ended.
     """
     from replay.runs.explain import explain as walk
+    from replay.runs.explain import known
     from thinkback import console
 
     explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)
@@ -44,7 +45,7 @@ def explain(
         console.say(line)
     console.say()
     for stage in explained.stages:
-        console.show(_table(stage.rows, stage.title))
+        console.show(_table(known(stage.rows), stage.title))
         if stage.ending:
             console.say_folded(stage.ending)
         console.say()
@@ -55,13 +56,12 @@ def explain(
 
 
 def _table(rows: pl.DataFrame, title: str) -> Table:
-    """A stage's rows, without columns of nulls; what a narrow terminal can spare may be dropped."""
+    """A stage's rows; what a narrow terminal can spare may be dropped."""
     from toolkit.show import table_of
 
-    known = [column.name for column in rows if rows.is_empty() or column.null_count() < len(column)]
-    spared = LEAST if "total_tokens" in known else [name for name in LEAST if name != "completion_tokens"]
+    spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
     drop = {name: len(spared) - place for place, name in enumerate(spared)}
-    table = table_of(rows.select(known), title)
+    table = table_of(rows, title)
     return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
 
 

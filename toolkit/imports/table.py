@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
@@ -24,6 +25,7 @@ from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
+from toolkit.show.html import bullets
 from toolkit.work_places import remove
 
 _ROWS = ".rows"
@@ -64,6 +66,9 @@ _NOTES = {
 """
 
 
+SOURCES = "files, folders or globs"
+
+
 @dataclass(frozen=True)
 class ImportReport:
     """What an import did. Counts are of rows of the table named, unless the comment names something else."""
@@ -87,13 +92,19 @@ class ImportReport:
     readings: Readings  # what was right, and what was wrong beside its gold
     notes: tuple[str, ...]  # one line each, for people
 
+    def _repr_html_(self) -> str:
+        rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
+        rows.append(counted(self.verifications, "verification"))
+        return bullets(f"{self.name}: {', '.join(rows)}", self.told())
+
     def told(self) -> tuple[str, ...]:
         """What a user is told of the import: the notes, and what was right and wrong."""
         return (*self.notes, *map(str, self.readings.notes()))
 
 
+@checks_arguments(sources=SOURCES, mapping="a TOML file or the name of a shipped map", settings="texts KEY=VALUE")
 def import_table(
-    sources: Sequence[str],
+    sources: Sequence[str | Path] | str | Path,
     mapping: str | Path,
     out: str | Path,
     *,

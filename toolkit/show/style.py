@@ -6,8 +6,10 @@ it has on paper, so a figure is drawn as wide as it will be printed.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,8 @@ _STYLE: dict[Any, Any] = {
     "savefig.facecolor": "white",
 }
 DPI = 300  # text is measured as it will be drawn: at another resolution its width differs a little
+SCREEN_DPI, ON_SCREEN = 165, 110
+"""Pixels an inch of a notebook's pictures, and of those that they take up on a screen."""
 _METADATA: dict[str, dict[str, None]] = {
     ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     ".png": {"Software": None},
@@ -75,6 +79,16 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         FigureCanvasAgg(figure)  # measures text; no window, no global state
         yield figure
         plain(figure)
+        vars(figure)["_repr_png_"] = partial(_on_screen, figure)
+
+
+def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """The picture that a notebook shows of a figure, sharp on fine screens, and its size there in pixels."""
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="png", dpi=SCREEN_DPI, metadata=_METADATA[".png"])
+    width, height = figure.get_size_inches()
+    return buffer.getvalue(), {"width": round(ON_SCREEN * width), "height": round(ON_SCREEN * height)}
 
 
 def plain(figure: Figure) -> None:

@@ -31,8 +31,9 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     out = io.StringIO()
     system: Any = "standard" if color else None
     console = Console(
-        file=out, width=width, force_terminal=color, color_system=system, no_color=not color, legacy_windows=False
-    )
+        file=out, width=width, force_terminal=color, color_system=system, no_color=not color, legacy_windows=False,
+        force_jupyter=False,
+    )  # fmt: skip
     blank = [Text("")]
     # Text, not str: to rich the brackets in a policy's name would be markup
     body = [Text(line, style=style, overflow="fold") for line, style in lines]

@@ -12,6 +12,7 @@ from replay.runs.provenance import write_record
 from replay.studies.kit.gaps import P, write_left_out
 from toolkit.files import replacing
 from toolkit.show import Table, write_report
+from toolkit.show.html import bullets, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,6 +77,10 @@ class StudyReport:
 
     def __str__(self) -> str:
         return f"{self.title}: {len(self.tables)} tables, {', '.join(self.tables)}"
+
+    def _repr_html_(self) -> str:
+        there = bullets("`tables`", map("`{}`".format, self.tables))
+        return "".join([paragraph(self.title), *map(paragraph, self.told), *(one.html() for one in self.screen), there])
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write everything to a folder, which is refused where it exists unless `force`.

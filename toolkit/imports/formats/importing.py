@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
 from toolkit.imports.formats.asked_again import asked_again
@@ -24,7 +25,7 @@ from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.known import FORMATS
 from toolkit.imports.mapping import read_mapping
 from toolkit.imports.parts import PreparedSources
-from toolkit.imports.table import ImportReport, import_table
+from toolkit.imports.table import SOURCES, ImportReport, import_table
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200
@@ -45,9 +46,10 @@ class Detected:
         return f"taken as {self.format.name} ({self.format.title}): {counted(len(self.files), 'file')}{beside}"
 
 
+@checks_arguments(name="a format's name, or `auto`", sources=SOURCES, settings="texts KEY=VALUE")
 def import_format(
     name: str,
-    sources: Sequence[str],
+    sources: Sequence[str | Path] | str | Path,
     out: str | Path,
     *,
     title: str | None = None,

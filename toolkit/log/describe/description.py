@@ -81,6 +81,9 @@ class Description:
         """All tables, one under the other; those without rows are left out."""
         return "\n".join(table.terminal(width, color) for table in self.as_tables())
 
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self.as_tables())
+
     def as_tables(self) -> list[Table]:
         """The description as tables, which also write Markdown and CSV."""
         from toolkit.show import SIMULATED

@@ -47,6 +47,12 @@ class Log:
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
     sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
 
+    def _repr_html_(self) -> str:
+        from toolkit.show import SIMULATED, table_of
+
+        rows = pl.DataFrame([{"table": table, "rows": self.rows(table)} for table in sorted(self.shards)])
+        return table_of(rows, f"The log {self.name}", notes=[SIMULATED] if self.simulated else []).html()
+
     @property
     def name(self) -> str:
         """The manifest's name, else the last part of the address."""

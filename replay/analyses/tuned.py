@@ -1,16 +1,44 @@
-"""What tuning found, in one sentence with its uncertainty."""
+"""What tuning found: a value, and one sentence with its uncertainty."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from replay.analyses.goals import Limit
-from replay.analyses.tuning import Tuned
+import polars as pl
+
+from replay.analyses.goals import Goal, Limit
 from replay.runs.result import Result
 from replay.runs.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank
+from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank, table_of
+from toolkit.show.html import paragraph
 from toolkit.stats.compare import ACCURACY
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
+
+    `best`: of all that were chosen, the one that reaches the goal best on the development rows. `tried`: settings that
+    could have been chosen. `development` and `report` are the two runs, `on` and `where` their conditions; the second
+    run has the chosen policies and the baseline.
+    """
+
+    goal: Goal
+    chosen: pl.DataFrame
+    best: str
+    development: Result
+    report: Result
+    tried: int
+    on: str
+    where: str
+
+    def __str__(self) -> str:
+        return answer(self)
+
+    def _repr_html_(self) -> str:
+        return paragraph(answer(self)) + table_of(self.chosen).html()
 
 
 def answer(tuned: Tuned) -> str:

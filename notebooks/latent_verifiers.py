@@ -1,0 +1,155 @@
+# %% [markdown]
+# # Latent verifiers
+#
+# A model's hidden states may hold whether what it writes is right. **Does a small classifier on them know more than a
+# vote, and more than how likely the model found its own text?** First where the answer is known, since the signal was
+# put there; then on real states, where it is not.
+
+# %%
+import shutil
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from IPython.display import Markdown, display
+
+import thinkback as tb
+from generate.simulation.planted import simulate_planted
+from generate.simulation.planted_model import PlantedModel
+from replay.latent.adding import add_verifier
+from replay.latent.fitting import fit_verifier
+from replay.latent.verifier_settings import VerifierSettings
+from toolkit.log.describe.worth_table import worth_of_log, worth_tables
+
+here = Path(tempfile.mkdtemp())
+TRAIN, TEST = "split = 'train'", "split = 'test'"
+
+
+def fitted(path, train_on, **asked):
+    """Fit `latent` on a log's states as `thinkback fit-verifier` does, add it to the log, and say what it is worth."""
+    made = fit_verifier(tb.open_log(path), train_on, VerifierSettings(name="latent", model="logistic", **asked))
+    [(_, worth), *_] = worth_of_log(add_verifier(path, made), made.trained, "latent", made.pools)
+    return worth, {signal.name: signal for signal in worth.signals}
+
+
+def told(found):
+    """An area with its interval."""
+    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def points(row):
+    """A paired difference as text, with its interval."""
+    numbers = [f"{100 * row[name]:+.1f}" for name in ("difference", "low", "high")]
+    return "{} points [{}, {}]".format(*numbers).replace("-", "−")
+
+
+# %% [markdown]
+# ## A signal that was planted
+#
+# Every state is noise plus, along one direction, whether the trace is right and how hard its question is. So it is
+# known how well any classifier can do, over all traces and within a question.
+
+# %%
+QUESTIONS, TRACES = 300, 8
+model = PlantedModel()
+planted = here / "planted"
+simulate_planted(planted, examples=QUESTIONS, traces=TRACES, seed=1, name="planted")
+Markdown(
+    f"The best that is possible: an AUC of {model.auc():.3f} over all traces, of {model.auc_within():.3f} within "
+    f"questions, and {100 * model.best_of(TRACES):.1f} % right when the best of {TRACES} is taken."
+)
+
+# %% [markdown]
+# The verifier is fitted on one half of the questions. Each trace of these is scored by a model that has not seen its
+# question.
+
+# %%
+worth, signals = fitted(planted, TRAIN)
+for table in worth_tables(worth, "the split `test`"):
+    display(table.only(["signal", "AUC", "AUC within"]))
+
+# %%
+latent = signals["latent"]
+Markdown(
+    f"**Finding.** Fitted on {QUESTIONS // 2} questions, `latent` has an AUC of {told(latent.auc)}, and of "
+    f"{told(latent.within)} within questions, which is what choosing among answers depends on."
+)
+
+# %% [markdown]
+# ## The replay
+#
+# From here on `latent` is a verifier like any other. Does it pay? A vote, the best and the weighted vote by `latent`,
+# and the same by `projection`, the true direction, which no one has outside a simulation.
+
+# %%
+shared = {"pool": f"n{TRACES}", "max_traces": TRACES}
+policies = [tb.Sample(name="vote", select="majority", **shared)]
+for verifier in ("latent", "projection"):
+    policies.append(tb.Sample(name=f"best by {verifier}", verifier=verifier, **shared))
+    policies.append(tb.Sample(name=f"weighted by {verifier}", verifier=verifier, select="weighted", **shared))
+result = tb.run(planted, policies, baseline="vote", where=TEST)
+result.table(columns=["policy", "accuracy", "verified", "difference", "p_adjusted", "remark"])
+
+# %% [markdown]
+# With few samples to spend, what is best at each number of them? `pass` is the oracle that knows which sample is right,
+# `avg` a single sample.
+
+# %%
+curves = tb.curves(planted, pool=f"n{TRACES}", verifier="latent", where=TEST, resamples=500)
+fig, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
+for (metric,), line in curves.group_by(["metric"], maintain_order=True):
+    axes.plot(line["k"], 100 * line["estimate"], marker="o", label=metric)
+    axes.fill_between(line["k"], 100 * line["low"], 100 * line["high"], alpha=0.12)
+axes.set(xlabel="samples", ylabel="accuracy, %")
+axes.legend(frameon=False)
+plt.show()
+
+# %%
+against = {row["policy"]: row for row in result.comparisons.filter(baseline="vote", metric="accuracy").to_dicts()}
+Markdown(
+    f"Against the vote of {TRACES}: the best by `latent` {points(against['best by latent'])}, the weighted vote "
+    f"{points(against['weighted by latent'])}. With the true direction these would be "
+    f"{points(against['best by projection'])} and {points(against['weighted by projection'])}."
+)
+
+# %% [markdown]
+# ## Real states
+#
+# The log in `data/` holds the states of one greedy answer to each question. Does a verifier on them know more than the
+# log-probability of the text, which costs nothing?
+
+# %%
+real = here / "real"
+shutil.copytree("../data/log", real)
+_, on_data = fitted(real, f"{TRAIN} and dataset = 'algebra_linear_1d'", states="algebra-1m", tokens=(-1,))
+text = on_data["whole text"]
+more = text.auc_difference
+change = f"{more.difference:+.3f} [{more.low:+.3f}, {more.high:+.3f}]".replace("-", "−")
+Markdown(
+    f"**Finding.** On real equations `latent` has an AUC of {told(on_data['latent'].auc)}, the log-probability of the "
+    f"whole text {told(text.auc)}, a paired difference of {change}. On these states "
+    "the verifier knows less than what is had for free."
+)
+
+# %% [markdown]
+# ## What would change it
+#
+# A weaker signal, or one that lies across more dimensions than there are questions to learn it from. Here the same
+# signal in many dimensions, learnt from the same number of questions:
+
+# %%
+wide = here / "wide"
+DIMENSIONS = 128
+many = PlantedModel(dimensions=DIMENSIONS)
+simulate_planted(wide, examples=QUESTIONS, traces=TRACES, seed=1, name="wide", model=many)
+_, again = fitted(wide, TRAIN)
+Markdown(
+    f"Within questions: {told(latent.within)} in {model.dimensions} dimensions, {told(again['latent'].within)} in "
+    f"{DIMENSIONS}. The best that is possible is {many.auc_within():.3f} in both."
+)
+
+# %% [markdown]
+# And a model that was larger, or states of every sample instead of one: the states of two small models say little about
+# others. [Latent verifiers](../docs/latent.md) has the options and what was measured at length.
+#
+# All of this rests on intervals. The next notebook asks whether [they can be trusted](trust_the_numbers.ipynb).

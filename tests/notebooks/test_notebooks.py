@@ -1,0 +1,106 @@
+"""The notebooks are what their sources give, their prose states nothing by hand, and their pages are theirs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+for needed in ("jupytext", "nbclient", "ipykernel"):
+    pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[notebooks]'")
+
+from notebooks.build import DOCS, MARK, NOTEBOOKS, PICTURES, page, page_path, seen, source, stored  # noqa: E402
+
+FIRST, *OTHERS = NOTEBOOKS
+ELSEWHERE = re.compile(r"(?<![\w.$}])/(?:home|root|Users|tmp|work)/|https?://|\d\d:\d\d:\d\d")
+"""What would be of one machine or of one moment."""
+
+
+def test_every_source_is_a_notebook() -> None:
+    assert sorted(path.stem for path in (ROOT / "notebooks").glob("*.py")) == sorted([*NOTEBOOKS, "build"])
+    assert sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb")) == sorted(NOTEBOOKS)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_notebook_is_of_its_source(name: str) -> None:
+    there, wanted = stored(name), source(name)
+    assert [(cell.cell_type, cell.source) for cell in there.cells] == [
+        (cell.cell_type, cell.source) for cell in wanted.cells
+    ], "run `make notebooks`"
+    assert there.metadata == wanted.metadata
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_prose_states_no_number_by_hand(name: str) -> None:
+    for cell in source(name).cells:
+        if cell.cell_type == "markdown":
+            assert re.findall(r"\d+", re.sub(r"`[^`]*`|\]\([^)]*\)", "", cell.source)) == []
+            continue
+        for call in ast.walk(ast.parse(cell.source)):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Markdown":
+                assert [part for part in _words(call) if re.search(r"\d", re.sub(r"`[^`]*`", "", part))] == []
+
+
+def _words(call: ast.Call) -> list[str]:
+    """Texts of what is told that stand in the source as they are; what braces compute is not among them."""
+    computed = {id(part) for one in ast.walk(call) if isinstance(one, ast.FormattedValue) for part in ast.walk(one)}
+    return [
+        one.value
+        for one in ast.walk(call)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in computed
+    ]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_what_is_stored_is_small_and_of_no_machine(name: str) -> None:
+    notebook = stored(name)
+    assert (ROOT / "notebooks" / f"{name}.ipynb").stat().st_size < 600_000
+    told = seen(notebook)
+    assert [text for text in told if ELSEWHERE.search(text)] == []
+    assert [text for text in told if text.startswith("stderr")] == []
+    shown = [
+        cell for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
+    ]
+    assert shown, "no figure"
+    assert all(sum("image/png" in one.get("data", {}) for one in cell.outputs) == 1 for cell in shown)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_errors_are_one_line(name: str) -> None:
+    errors = [one for cell in stored(name).cells for one in cell.get("outputs", []) if one.output_type == "error"]
+    assert all(len(one.traceback) == 1 and one.traceback[0].startswith("ThinkbackError: ") for one in errors)
+    assert bool(errors) == (name == FIRST)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_page_is_of_the_notebook(name: str) -> None:
+    made = page(stored(name), name)
+    assert page_path(name).read_text(encoding="utf-8") == made.text, "run `make notebooks`"
+    assert made.text.startswith(MARK.format(name=name))
+    slug = name.replace("_", "-")
+    there = {f"{PICTURES}/{path.name}": path.read_bytes() for path in (DOCS / PICTURES).glob(f"{slug}-*.png")}
+    assert there == made.pictures
+
+
+def _check(name: str) -> None:
+    """From an empty kernel, in a process of its own: warnings of Jupyter's are not ours."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "notebooks.build", "--check", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_gives_what_is_stored() -> None:
+    _check(FIRST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_others_give_what_is_stored(name: str) -> None:
+    _check(name)
