@@ -75,7 +75,7 @@ def examples_of(found: Findings, folder: SavedFolder, most: int, with_texts: boo
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
-               for name in found.by},
+               for name in grouping(found)},
         "outcomes": _outcomes(found, folder, frame, names, words),
         "paths": _paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
@@ -99,6 +99,12 @@ def _files(folder: SavedFolder, ids: pl.Series) -> tuple[int, ...]:
         made[number] = made[number - 1] + full if number else 0
         held = size if full else held + size
     return tuple(made)
+
+
+def grouping(found: Findings) -> list[str]:
+    """Columns to choose examples by: those of groups, and the data set where there are several."""
+    several = "dataset" in found.examples.columns and found.examples["dataset"].n_unique() > 1
+    return list(dict.fromkeys([*found.by, *(["dataset"] if several else [])]))
 
 
 class _Words:

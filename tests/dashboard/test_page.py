@@ -8,7 +8,8 @@ import re
 import zlib
 from base64 import b64decode
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 import replay
 from replay import Result
 from replay.runs.dashboard_data import described
-from replay.runs.dashboard_examples import _shares, examples_of
+from replay.runs.dashboard_examples import _shares, examples_of, grouping
+from replay.runs.findings import Findings
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.show.dashboard.charts import charts
@@ -54,6 +56,21 @@ def test_outcomes_are_those_of_the_result(page_file: Path, result: Result) -> No
         words = [None if code < 0 else examples["words"][code] for code in examples["outcomes"]["answer"][mine]]
         assert words == rows["answer"].to_list()
         assert examples["outcomes"]["correct"][mine] == rows["correct"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups"),
+    [
+        ({"dataset": ["a", "b"]}, ["split", "dataset"]),
+        ({"dataset": ["a", "a"]}, ["split"]),
+        ({}, ["split"]),  # a result that was saved before it held data sets
+    ],
+)
+def test_examples_are_chosen_by_data_set_where_there_are_several(
+    columns: dict[str, list[str]], groups: list[str]
+) -> None:
+    found = SimpleNamespace(examples=pl.DataFrame({"split": ["x", "y"], **columns}), by=("split",))
+    assert grouping(cast(Findings, found)) == groups
 
 
 def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
