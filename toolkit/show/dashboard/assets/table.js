@@ -25,7 +25,8 @@ function drawControls() {
   const keys = Object.keys(ONLY);
   fill("table-controls",
     element("label", { for: "find" }, "policies with ", find),
-    choice("only", "policies shown", keys.map((key) => ONLY[key][0]), keys.indexOf(state.only), (at) => change({ only: keys[at] })),
+    choice("only", "policies shown", keys.map((key) => ONLY[key][0]), keys.indexOf(state.only),
+      (at) => change({ only: keys[at] })),
     element("details", { class: "columns" }, element("summary", null, "columns"), ...boxes.filter(Boolean)),
     element("button", { type: "button", on: { click: () => change({ picked: [] }) } }, "pick none"));
 }
@@ -79,7 +80,8 @@ function drawTable() {
     const cells = kept.map((at) => {
       const column = table.columns[at];
       const name = column.key === "policy";
-      return element(name ? "th" : "td", { class: column.align, scope: name ? "row" : null }, table.rows[number][at][0]);
+      const look = { class: column.align, scope: name ? "row" : null };
+      return element(name ? "th" : "td", look, table.rows[number][at][0]);
     });
     const look = [on ? "picked" : "", one.leads ? "leads" : "", one.diagnostic ? "faint" : ""].join(" ").trim();
     return element("tr", { class: look, "data-policy": one.name }, element("td", null, box), ...cells);
