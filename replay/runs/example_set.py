@@ -13,7 +13,7 @@ import polars as pl
 class ExampleSet:
     """The examples of a run and what the statistics need of them, in example_id order."""
 
-    frame: pl.DataFrame  # example_id, labels, gold, cluster and whatever `by` names
+    frame: pl.DataFrame  # example_id, dataset, labels, gold, cluster and whatever `by` names
     labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
 
     def gold_codes(self, kept: pl.DataFrame) -> np.ndarray | None:

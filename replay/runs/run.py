@@ -231,7 +231,7 @@ def select_examples(
         contents.require_groups(column)
         if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
             raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
-    columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
+    columns = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by]))
     examples = collect(log.scan("examples", columns), log).sort("example_id")
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))

@@ -38,7 +38,7 @@ function drawCharts() {
   watch(["baseline", "find", "only", "sort", "down", "picked"], drawDifferences);
   watch(["find", "only", "sort", "down", "picked"], drawHeadroom);
   watch(["pool"], drawCurves);
-  watch([], drawResults);
+  watch(["side"], drawResults);
   watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
   for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
   drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
