@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from replay.studies.latent.gains import Gain
 from replay.studies.latent.questions import Answer, Question, gain_verdict
 from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
+from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.worth import HONEST, WHOLE
 from toolkit.log.describe.worth_table import worth_of_log
@@ -169,3 +171,13 @@ def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path)
     report = tb.study_latent(several, **QUICK | {"verifier": ["one", "two"]})
     assert [(study.dataset, study.main.verifier) for study in report.parts] == [("a", "one"), ("b", "two")]
     assert HONEST not in report.parts[0].main.signals
+
+
+def test_the_folder_is_a_paper(strong: StudyReport, tmp_path: Path) -> None:
+    folder = strong.save(tmp_path / "study")
+    assert_paper(folder)
+    told = (folder / "report.md").read_text(encoding="utf-8")
+    assert "does conditional voting beat plain voting at equal samples? Yes: +" in told
+    found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert {one["verdict"] for one in found["verdicts"]} == {"yes", "no"}
+    assert {"signals", "signals_within"} <= {path.stem for path in folder.glob("*.pdf")}

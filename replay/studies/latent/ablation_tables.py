@@ -34,6 +34,10 @@ def _fitted_on(study: LatentStudy) -> Sequence[str]:
     return study.ablations.notes
 
 
+def _places_told(study: LatentStudy) -> Sequence[str]:
+    return study.ablations.notes[1:]
+
+
 def _locations(study: LatentStudy) -> Iterator[Row]:
     for one in study.ablations.locations:
         values = {"auc": shown(one.pooled), "auc_within": shown(one.within), "traces": one.traces}
@@ -65,8 +69,9 @@ def _temperatures(study: LatentStudy) -> Iterator[Row]:
 
 TEMPERATURES = Sheet[LatentStudy](
     "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
-    _temperature_columns, _temperatures, (_fitted_on, _why(missing.TEMPERATURES)), "Data set",
-    needed=_any(lambda made: made.temperatures),
+    _temperature_columns, _temperatures,
+    ("each row is fitted on training rows of its own temperature", _places_told, _why(missing.TEMPERATURES)),
+    "Data set", needed=_any(lambda made: made.temperatures),
 )  # fmt: skip
 
 SEEDED = (

@@ -119,14 +119,15 @@ def _drawn_suffixes(panels: Sequence[Panel], title: str, simulated: bool, width:
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
-    """Over the temperature, a line for each number of votes."""
-    curves = []
+    """Over the temperature, a panel for each number of votes."""
+    panels: list[Panel] = []
     for votes in sorted({one.votes for one in study.ablations.votes}):
         own = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            curves.append(curve_of(name, [one.temperature for one in own], [one.accuracy for one in own]))
-    return [(curve.name, [curve]) for curve in curves]
+            line = curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
+            panels.append((name, [line]))
+    return panels
 
 
 def _drawn_votes(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
