@@ -79,7 +79,7 @@ class Material:
         return ModelRows(traces, own, keep, told=self.settings.places == ONE and self.states is not None)
 
     def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
-        """For each set of places a model for each part of the traces, all of which the last part holds."""
+        """For each set of places a model for each part of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
             whole = np.logical_or.reduce(parts)

@@ -133,7 +133,8 @@ def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
     given = record["settings"]
     known = {field.name for field in fields(VerifierSettings)}
     made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
-    return VerifierSettings(**made)
+    states = record["trained_on"].get("states")  # the log may have those of other models by now
+    return VerifierSettings(**made | ({"states": states["model"]} if states else {}))
 
 
 def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:

@@ -49,6 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "budgets": (tb.budgets, {"log": None, "verifier": "v", "max_traces": 2}),
     "recommend": (tb.recommend, {"log": None, "policies": [VOTE, BEST], "base": "vote", "budgets": "best"}),
     "fit_gate": (tb.fit_gate, {"log": None, "action": "verify"}),
+    "fit_verifier": (tb.fit_verifier, {"log": "folder", "train_on": "true", "name": "v"}),
     "transfer_report": (tb.transfer_report, {"log": None, "gate": "gate.json"}),
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
     "report": (tb.report, {"log": None, "policies": [VOTE]}),

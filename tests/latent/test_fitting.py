@@ -20,7 +20,7 @@ from replay.latent.traced_values import Traces
 from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, collect, open_log, validate_log, write_log
+from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
 from toolkit.log.describe.worth import worth_of
 from toolkit.stats import auc, auc_within
@@ -242,11 +242,13 @@ def test_copies_of_a_question_and_its_cluster_share_its_fold(path: Path, tmp_pat
 def test_stacking_takes_the_folds_of_what_it_reads(path: Path, tmp_path: Path) -> None:
     where = copied(path, tmp_path / "log")
     added(where, QUICK)
+    states = collect(open_log(where).scan("hidden_states/planted"))
+    extend_log(where, {"hidden_states/later": states})  # of another model, which the first does not read
     log, second = added(where, VerifierSettings("stacked", inputs=("verifier:latent", "verifier:projection"), seed=9))
     folds = scores(log, "latent").join(scores(log, "stacked"), on="trace_id")
     assert folds["fold"].eq_missing(folds["fold_right"]).all()
     assert "inherited_folds" in {note.code for note in second.notes}
-    log, _ = added(where, replace(QUICK, name="other", seed=4))
+    log, _ = added(where, replace(QUICK, name="other", seed=4, states="planted"))
     with pytest.raises(ThinkbackError, match="different folds"):
         fit_verifier(str(where), TRAIN, VerifierSettings("both", inputs=("verifier:latent", "verifier:other")))
 
