@@ -74,7 +74,7 @@ plt.show()
 # %%
 pairs = orders.pairs.filter(metric="accuracy", order="generation", against="surrogate")
 sure = pairs.filter((pairs["low"] > 0) | (pairs["high"] < 0))
-least, *_, most = pairs.sort("difference").to_dicts()
+least, *_, most = pairs.sort("difference", "k").to_dicts()
 Markdown(
     f"Generation order minus surrogate order: from {points(least)} at {least['k']} calls to {points(most)} at "
     f"{most['k']}. Of {pairs.height} intervals {sure.height} leave out zero. Each is of its own; the more of them one "

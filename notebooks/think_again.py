@@ -122,7 +122,7 @@ advice
 # %%
 within = result.by_comparisons.filter(baseline="accept", metric="accuracy")
 lines = []
-for row in within.sort("dataset", "difference", descending=[False, True]).to_dicts():
+for row in within.sort("dataset", "difference", "policy", descending=[False, True, False]).to_dicts():
     lines.append(f"| {row['dataset']} | {row['policy']} | {points(row)} |")
 Markdown("\n".join(["| data set | policy | against accepting |", "| :-- | :-- | :-- |", *lines]))
 

@@ -72,7 +72,7 @@ difference = equal.by_comparisons.filter(metric="accuracy", baseline="policy 0",
 holds = accuracy.select((pl.col("low") <= TRUTH) & (pl.col("high") >= TRUTH)).to_series()
 none = difference.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series()
 
-shown = accuracy.with_columns(holds=holds).sort("estimate")
+shown = accuracy.with_columns(holds=holds).sort("estimate", "dataset")
 fig, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
 for place, row in enumerate(shown.iter_rows(named=True)):
     axes.plot([place, place], [100 * row["low"], 100 * row["high"]], color="#3F9BD3" if row["holds"] else "#D55E00")
@@ -154,7 +154,8 @@ ahead = replayed([TRUTH, TRUTH + BETTER, TRUTH], QUESTIONS, seed=2)
 gain = ahead.by_comparisons.filter(metric="accuracy", baseline="policy 0", policy="policy 1")
 caught = gain.select((pl.col("low") <= BETTER) & (pl.col("high") >= BETTER)).to_series()
 seen = gain.select(pl.col("low") > 0).to_series()
-best = ahead.by_summary.filter(metric="accuracy").sort("estimate", descending=True).unique("dataset", keep="first")
+measured = ahead.by_summary.filter(metric="accuracy").sort("estimate", "policy", descending=[True, False])
+best = measured.unique("dataset", keep="first", maintain_order=True)
 tied = ahead.by_ranks.filter(metric="accuracy", policy="policy 1")["ties"]
 Markdown(
     f"With {QUESTIONS} questions and a true gain of {100 * BETTER:.0f} points, the interval of the gain holds the "

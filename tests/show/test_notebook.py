@@ -13,6 +13,7 @@ import rich.console
 
 import thinkback as tb
 from generate.simulation.grid import simulate
+from replay.analyses.recommend import Recommendation
 from toolkit import progress as bars
 from toolkit.errors import ThinkbackError, own_code
 from toolkit.show import table_of
@@ -43,6 +44,18 @@ def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> Non
         html = value._repr_html_()
         assert told in html
         assert "<script>" not in html
+
+
+def test_studies_and_recommendations_show_what_they_say() -> None:
+    table = table_of(pl.DataFrame({"a": [1]}), "First")
+    study = tb.StudyReport(HOSTILE, {"first": table}, dict, told=("of `two`",), screen=(table,))
+    shown = study._repr_html_()
+    assert "<script>" not in shown
+    assert "<p>of <code>two</code></p>" in shown
+    assert "<caption>First</caption>" in shown
+    assert "<li><code>first</code></li>" in shown
+    advice = Recommendation("vote", (f"`{HOSTILE}` is best",), (), None, ())._repr_html_()
+    assert advice.startswith("<p><strong>vote</strong></p><ul><li><code>&lt;script&gt;")
 
 
 def test_a_figure_is_a_picture_once(log: Path) -> None:
