@@ -64,6 +64,12 @@ function choice(id, name, texts, chosen, heard) {
   return element("span", { class: "choice" }, element("label", { for: id }, name), " ", select);
 }
 
+// A part of the page, and the link to it, where there is something to show.
+function showPart(id, there) {
+  place(id).hidden = !there;
+  for (const link of document.querySelectorAll(`.parts a[href="#${id}"]`)) link.hidden = !there;
+}
+
 function listed(items, name) {
   return items.length ? element("ul", { class: name || "" }, ...items.map((item) => element("li", null, item))) : null;
 }
