@@ -69,11 +69,11 @@ def write_dashboard(
     with ExitStack() as held:
         held.enter_context(replacing_file(page, force)).write_text(made, encoding="utf-8")
         if several:
-            folder = held.enter_context(replacing(beside, force))
+            written = held.enter_context(replacing(beside, force))
             for number, one in enumerate(shown):
                 for file, held_texts in one.examples.texts():
                     text = texts_file(number, file, held_texts)
-                    (folder / f"{number}-{file}.js").write_text(text, encoding="ascii")
+                    (written / f"{number}-{file}.js").write_text(text, encoding="ascii")
     return [page, beside] if several else [page]
 
 
@@ -94,8 +94,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def _fitting(found: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _Shown:
     """The examples that the page has room for."""
+    names = [one["name"] for one in data["policies"]]
     while True:
-        made = examples_of(found, folder, most, texts)
+        made = examples_of(found, folder, names, most, texts)
         size = packed(made.data)
         if len(size) <= room or len(made.ids) <= FEWEST:
             return _Shown(data, made, size)

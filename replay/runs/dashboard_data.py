@@ -6,9 +6,10 @@ Policies are numbered as the ranked table has them, the best first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from replay.runs.comparing import compare
@@ -19,7 +20,7 @@ from replay.runs.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
-from toolkit.show import SIMULATED, RankedInput, ranked_table, short_names
+from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
 from toolkit.show.ranking import Ranked, rank
 from toolkit.show.results import no_frontier
 from toolkit.show.table_content import DASH, TableColumn
@@ -37,12 +38,15 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
     """A result as a page shows it; `name` is what the page calls it. Parts that it was saved without are null."""
     results = ranked_input(found)
     rows = rank(results)
+    table = ranked_table(results) if rows else None
+    said = takeaway(results)
+    above, below = (results.notes, ()) if table is None else (table.above, table.below)
     number = {row.policy.name: place for place, row in enumerate(rows)}
     curves = pl.read_parquet(folder.file("curves.parquet")) if folder.has("curves.parquet") else None
     return {
         "name": printable(name),
         "log": printable(found.log_name),
-        "takeaway": _in_plain_text(takeaway(results)),
+        "takeaway": None if said is None else _in_plain_text(said),
         "basis": basis(found),
         "n": found.statistics.n,
         "level": found.summariser.settings.level,
@@ -50,7 +54,7 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
         "cost": str(results.cost.metric),
         "metrics": [*_metrics(results, rows)],
         "noFront": no_frontier(results) if rows else "the result has no policy",
-        "table": _table(results),
+        "table": {"columns": [], "rows": []} if table is None else _table(table, results),
         "policies": [*_policies(found, rows, number)],
         "baseline": number.get(found.baseline or ""),
         "leader": number.get(found.leader or ""),
@@ -58,8 +62,8 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
         "sweeps": [*_sweeps(found, rows, number)],
         "headroom": _headroom(found, folder, number),
         "curves": None if curves is None else _curves(curves),
-        "warnings": [*[SIMULATED] * found.simulated, *_notes(results, above=True)],
-        "notes": _notes(results, above=False),
+        "warnings": [*[SIMULATED] * found.simulated, *_in_plain_texts(above, but=SIMULATED)],
+        "notes": [*_in_plain_texts(below, but=said)],
         "leftOut": [*_left_out(found)],
     }
 
@@ -89,8 +93,13 @@ def basis(found: Findings) -> str:
     return printable(f"{'; '.join(told)}.")
 
 
-def _in_plain_text(sentence: str | None) -> str | None:
-    return None if sentence is None else printable(sentence.replace("`", ""))
+def _in_plain_text(sentence: str) -> str:
+    """As a page says it: without the signs that set names apart in a terminal."""
+    return printable(sentence.replace("`", ""))
+
+
+def _in_plain_texts(notes: Iterable[object], but: str | None) -> Iterator[str]:
+    return (_in_plain_text(str(note)) for note in notes if note != but)
 
 
 def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
@@ -122,14 +131,19 @@ def form_of(column: OutcomeColumn) -> Json:
     }
 
 
-def _table(results: RankedInput) -> Json:
-    """The ranked table: cells as people read them, and what they are sorted by."""
-    if not results.policies:
-        return {"columns": [], "rows": []}
-    table = ranked_table(results)
+LEAST_FIRST = ("place", "rank", "p_adjusted", "flip_rate")
+"""Columns of numbers of which the least is the best, beside the costs."""
+
+
+def _table(table: Table, results: RankedInput) -> Json:
+    """The ranked table: cells as people read them, what they are sorted by, and whether most comes first."""
     kept = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
-    columns = [{"name": table.columns[i].name, "key": table.columns[i].key or table.columns[i].name,
-                "align": table.columns[i].form.align} for i in kept]  # fmt: skip
+    least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
+    least |= {"corrected", "difference"} if results.quality.cost else set()
+    columns = []
+    for column in (table.columns[i] for i in kept):
+        key, align = column.key or column.name, column.form.align
+        columns.append({"name": column.name, "key": key, "align": align, "down": align != "left" and key not in least})
     texts = table.texts()
     made = []
     for row, cells in zip(table.rows, texts, strict=True):
@@ -176,44 +190,68 @@ def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number
     """
     first = [number[one] for one in (found.baseline, found.leader) if one is not None and one in number]
     usual = [place for place, row in enumerate(rows) if not row.policy.diagnostic and row.quality is not None]
-    usual.sort(
-        key=lambda place: (rows[place].policy.sweep_size > 1 and not rows[place].chosen, not rows[place].on_front)
-    )
-    shown = list(dict.fromkeys([*first, *usual]))[: max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))]
+    most = max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))
     value = {place: row.quality.estimate for place, row in enumerate(rows) if row.quality is not None}
     empty: Json = dict.fromkeys(("low", "high", "p", "fixes", "flips", "differs"))
     made = {
         base: [None if place not in value else {**empty, "difference": number_of(value[place] - value[base])}
                for place in range(len(rows))]
-        for base in shown if base in value
+        for base in _baselines(rows, first, usual, most) if base in value
     }  # fmt: skip
-    try:
-        pairs = compare(found, None, None, None, None).pairs if len(value) > 1 else None
-    except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
-        pairs = None
-    bases = [rows[base].policy.name for base in made]
-    told_of = pl.any_horizontal(pl.col("first", "second").is_in(bases))
-    for pair in () if pairs is None else pairs.filter(told_of).iter_rows(named=True):
-        one, other = number[pair["first"]], number[pair["second"]]
-        for base, place, sign in ((other, one, 1), (one, other, -1)):
-            if (told := made.get(base, [None] * len(rows))[place]) is not None:
-                told |= _turned(pair, sign)
+    if len(value) > 1:
+        _tell_all_pairs(made, found, rows, number)
     if results.baseline in number and (own := number[str(results.baseline)]) in made:
-        for told, row in zip(made[own], rows, strict=True):
-            if told is not None and row.difference is not None:
-                told |= {
-                    "difference": number_of(row.difference.estimate),
-                    "low": number_of(row.difference.low),
-                    "high": number_of(row.difference.high),
-                    "p": number_of(row.p_value),
-                    "differs": None if row.p_value is None else row.p_value < 1 - results.level,
-                }
+        _tell_own(made[own], rows, results.level)
     return {
         "baselines": [*made],
         "left": len([place for place in usual if place not in made]),
         **{part: [[None if one is None else one[part] for one in told] for told in made.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip
+
+
+def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
+    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+
+    Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
+    """
+    swept = {place for place in usual if rows[place].policy.sweep_size > 1 and not rows[place].chosen}
+    kept = list(dict.fromkeys(first))
+    for group in ([place for place in usual if place not in swept], [place for place in usual if place in swept]):
+        left = [place for place in group if place not in kept]
+        room = min(most - len(kept), len(left))
+        kept += [left[at] for at in np.linspace(0, len(left) - 1, room).round().astype(int)] if room > 0 else []
+    return kept[:most]
+
+
+Told = dict[int, list[Json | None]]
+
+
+def _tell_all_pairs(made: Told, found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
+    """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
+    try:
+        pairs = compare(found, None, None, None, None).pairs
+    except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
+        return
+    bases = [rows[base].policy.name for base in made]
+    for pair in pairs.filter(pl.any_horizontal(pl.col("first", "second").is_in(bases))).iter_rows(named=True):
+        one, other = number[pair["first"]], number[pair["second"]]
+        for base, place, sign in ((other, one, 1), (one, other, -1)):
+            if base in made and (told := made[base][place]) is not None:
+                told |= _turned(pair, sign)
+
+
+def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
+    """Adds the limits that hold for all differences to the run's own baseline."""
+    for told, row in zip(own, rows, strict=True):
+        if told is not None and row.difference is not None:
+            told |= {
+                "difference": number_of(row.difference.estimate),
+                "low": number_of(row.difference.low),
+                "high": number_of(row.difference.high),
+                "p": number_of(row.p_value),
+                "differs": None if row.p_value is None else row.p_value < 1 - level,
+            }
 
 
 def _turned(pair: Mapping[str, Any], sign: int) -> Json:
@@ -309,16 +347,8 @@ def _curves(curves: pl.DataFrame) -> list[Json]:
     ]
 
 
-def _notes(results: RankedInput, above: bool) -> list[str]:
-    if not results.policies:
-        return [str(note) for note in results.notes] if above else []
-    table = ranked_table(results)
-    told = takeaway(results)
-    return [str(note) for note in (table.above if above else table.below) if note not in (told, SIMULATED)]
-
-
 def _left_out(found: Findings) -> Iterator[tuple[str, str, str]]:
     for name, why in found.dropped.items():
-        yield "policy", printable(name), printable(why)
+        yield "policy", printable(name), _in_plain_text(why)
     for name, why in found.excluded.items():
-        yield "example", printable(name), printable(why)
+        yield "example", printable(name), _in_plain_text(why)

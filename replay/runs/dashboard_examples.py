@@ -23,6 +23,8 @@ CELLS = 120_000
 """Outcomes, and traces, that a page has room for."""
 TEXTS = 150_000
 """Bytes of texts in a file, where an example alone has no more."""
+HELD = 30_000_000
+"""Bytes of texts that are read at once, where a file alone has no more."""
 FEWEST = 20
 """Examples that are shown in any case, however many policies there are."""
 EXCERPT = 120
@@ -33,12 +35,16 @@ ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 @dataclass(frozen=True, eq=False)
 class ShownExamples:
-    """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts."""
+    """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
+
+    `sizes`: the bytes of each file's texts.
+    """
 
     data: Json
     ids: pl.Series
     folder: SavedFolder
     files: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     def texts(self) -> Iterator[tuple[int, dict[int, Json]]]:
         """File after file its number and, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
@@ -47,19 +53,41 @@ class ShownExamples:
         scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
         asked = pl.read_parquet(self.folder.file("examples.parquet"))
         questions = dict(asked.select("example_id", "question").iter_rows()) if "question" in asked.columns else {}
-        place = {example: number for number, example in enumerate(self.ids)}
-        for file in range(self.files[-1] + 1):  # memory holds the texts of one
-            some = self.ids.filter(pl.Series(self.files) == file)
-            made: dict[int, Json] = {place[one]: {"question": questions.get(one), "traces": {}} for one in some}
-            rows = collect(scan.filter(pl.col("example_id").is_in(some.implode())).drop_nulls("text"))
-            for example, name, sample, text in rows.iter_rows():
-                made[place[example]]["traces"].setdefault(printable(name), {})[sample] = text
-            yield file, made
+        known = pl.DataFrame({"example_id": self.ids, "place": range(len(self.ids)), "file": self.files})
+        for begin, end in _read_at_once(self.sizes):  # all texts may be too many for memory, and a scan takes a while
+            some = known.filter(pl.col("file").is_between(begin, end, closed="left"))
+            mine = pl.col("example_id").is_in(some["example_id"].implode())
+            rows = collect(scan.filter(mine).drop_nulls("text")).join(some, on="example_id", maintain_order="left")
+            by_file = rows.partition_by("file", as_dict=True, maintain_order=True)
+            for file in range(begin, end):
+                examples = some.filter(file=file).select("place", "example_id").iter_rows()
+                made: dict[int, Json] = {
+                    number: {"question": questions.get(one), "traces": {}} for number, one in examples
+                }
+                told = by_file.get((file,), rows.clear()).select("place", "slice", "sample", "text")
+                for number, name, sample, text in told.iter_rows():
+                    made[number]["traces"].setdefault(printable(name), {})[sample] = text
+                yield file, made
 
 
-def examples_of(found: Findings, folder: SavedFolder, most: int, with_texts: bool) -> ShownExamples:
-    """The examples of a result, at most so many, and fewer where there are many policies or traces."""
-    names = _ranked_names(found)
+def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of files, each with as many as memory is to hold."""
+    begin, held = 0, 0
+    for file, size in enumerate(sizes):
+        if file > begin and held + size > HELD:
+            yield begin, file
+            begin, held = file, 0
+        held += size
+    yield begin, len(sizes)
+
+
+def examples_of(
+    found: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
+) -> ShownExamples:
+    """The examples of a result, at most so many, and fewer where there are many policies or traces.
+
+    `names`: the policies as they are ranked.
+    """
     traces = folder.has(f"{TRACES}.parquet")
     width = len(names)
     if traces and len(found.examples):
@@ -81,24 +109,26 @@ def examples_of(found: Findings, folder: SavedFolder, most: int, with_texts: boo
     }  # fmt: skip
     data["words"] = words.said
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
-    files = _files(folder, frame["example_id"]) if written and with_texts else ()
+    files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
-    return ShownExamples(data, frame["example_id"], folder, files)
+    return ShownExamples(data, frame["example_id"], folder, files, sizes)
 
 
-def _files(folder: SavedFolder, ids: pl.Series) -> tuple[int, ...]:
-    """The file of each example's texts: some examples after one another, as far as a file has room."""
+def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The file of each example's texts, some after one another as far as a file has room, and the size of each file."""
     scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
     sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
     if not any(sizes.values()):
-        return ()
-    made, held = [0] * len(ids), 0
-    for number, example in enumerate(ids):
-        size = sizes.get(example, 0)
-        full = number > 0 and held + size > TEXTS
-        made[number] = made[number - 1] + full if number else 0
-        held = size if full else held + size
-    return tuple(made)
+        return (), ()
+    made: list[int] = []
+    held: list[int] = []
+    for example in ids:
+        size = sizes.get(example) or 0
+        if not held or (held[-1] + size > TEXTS):
+            held.append(0)
+        held[-1] += size
+        made.append(len(held) - 1)
+    return tuple(made), tuple(held)
 
 
 def grouping(found: Findings) -> list[str]:
@@ -122,13 +152,6 @@ class _Words:
             self._numbers[word] = len(self.said)
             self.said.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
         return self._numbers[word]
-
-
-def _ranked_names(found: Findings) -> list[str]:
-    from replay.runs.shown import ranked_input
-    from toolkit.show import rank
-
-    return [row.policy.name for row in rank(ranked_input(found))] if found.policies else []
 
 
 def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:

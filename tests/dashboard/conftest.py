@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,15 +15,11 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.saved_folder import read_sealed, write_sealed
+from tests.browser import FLAGS, chromium_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync", "--disable-dev-shm-usage",
-)  # fmt: skip
 LOUD = (
     "NO BROWSER, so the dashboard was not tried in one: install Chromium (Debian: apt-get install chromium) and "
     "pip install '.[test]'"
@@ -120,7 +114,7 @@ def page_file(result: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    program = os.environ.get("THINKBACK_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    program = chromium_program()
     if program is None:
         pytest.skip(LOUD)
     try:

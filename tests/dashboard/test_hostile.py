@@ -16,6 +16,7 @@ HOSTILE = (
     "\u200b\x00\x1b[31mred\x1b[0m \u2028 ${1+1} {{x}} \U000e0041 `x` 'y' \"z\" \\u0041"
 )
 SPELLED = ("\\u202eexe.gpj", "\\x00", "\\x1b[31mred", "\\u200b", "\\u2028", "<img src=x onerror='window.hurt = 1'>")
+FILES = tuple(f"{name}.parquet" for name in ("examples", "outcomes", "traces", "scores", "orders", "stops"))
 NAME = "</script><img src=x onerror='window.hurt = 1'>, a,b=c&d#e \u202ex"
 
 
@@ -29,15 +30,7 @@ def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -
     folder = tmp_path / "saved"
     found = replay.run(log, policies, baseline="plain", resamples=100)
     found.save(folder, traces=True, texts=True, headroom=True)
-    files = (
-        "examples.parquet",
-        "outcomes.parquet",
-        "traces.parquet",
-        "scores.parquet",
-        "orders.parquet",
-        "stops.parquet",
-    )
-    with altered(folder, *files) as frames:
+    with altered(folder, *FILES) as frames:
         first = frames[0]["example_id"][0]
         said = pl.when(pl.col("example_id") == first).then(pl.lit(HOSTILE)).otherwise(pl.col("example_id"))
         frames[:] = [frame.with_columns(example_id=said) for frame in frames]
@@ -109,15 +102,7 @@ def test_one_policy(browse: Open, log: Path, tmp_path: Path) -> None:
 def test_no_example_and_nothing_that_ranks(browse: Open, result: Result, log: Path, tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     replay.run(log, POLICIES, baseline="first", resamples=100).save(folder, traces=True)
-    files = (
-        "examples.parquet",
-        "outcomes.parquet",
-        "traces.parquet",
-        "scores.parquet",
-        "orders.parquet",
-        "stops.parquet",
-    )
-    with altered(folder, *files, "summary.parquet") as frames:
+    with altered(folder, *FILES, "summary.parquet") as frames:
         frames[:-1] = [frame.head(0) for frame in frames[:-1]]
         frames[-1] = frames[-1].with_columns(pl.lit(None, pl.Float64).alias(one) for one in ("estimate", "low", "high"))
     [path] = replay.load(folder).dashboard(tmp_path / "empty.html")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import html
 import itertools
 import json
 import re
 import zlib
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +20,8 @@ from typer.testing import CliRunner
 
 import replay
 from replay import Result
-from replay.runs.dashboard_data import described
+from replay.runs import dashboard_examples
+from replay.runs.dashboard_data import _baselines, described
 from replay.runs.dashboard_examples import _shares, examples_of, grouping
 from replay.runs.findings import Findings
 from thinkback.app import app
@@ -76,14 +79,77 @@ def test_examples_are_chosen_by_data_set_where_there_are_several(
 
 def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
     assert result.folder is not None
-    shown = examples_of(result, result.folder, 20, True)
+    names = [one.name for one in result.policies]
+    shown = examples_of(result, result.folder, names, 20, True)
     assert len(shown.ids) == shown.data["total"] - len(result.examples) + 20
     assert sum(kept for _, _, kept in shown.data["strata"]) == 20
     assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
     assert all(kept >= 1 for _, _, kept in shown.data["strata"])
-    assert shown.ids.to_list() == examples_of(result, result.folder, 20, True).ids.to_list()
+    assert shown.ids.to_list() == examples_of(result, result.folder, names, 20, True).ids.to_list()
     assert _shares([90, 9, 1], 10) == [8, 1, 1]
     assert _shares([5], 10) == [5]
+
+
+@pytest.mark.parametrize("held", [1, 3_000, 10**9])
+def test_texts_are_the_same_however_many_are_read_at_once(
+    result: Result, saved: Path, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dashboard_examples, "TEXTS", 1_000)
+    monkeypatch.setattr(dashboard_examples, "HELD", held)
+    assert result.folder is not None
+    shown = examples_of(result, result.folder, [one.name for one in result.policies], 2_000, True)
+    files = dict(shown.texts())
+    assert list(files) == list(range(len(shown.sizes)))
+    assert len(files) > 3
+    traces = pl.read_parquet(saved / "traces.parquet").drop_nulls("text")
+    told = {
+        (shown.ids[example], name, sample, text)
+        for texts in files.values()
+        for example, one in texts.items()
+        for name, samples in one["traces"].items()
+        for sample, text in samples.items()
+    }
+    assert told == {*traces.select("example_id", "slice", "sample", "text").iter_rows()}
+    assert [file for file, texts in files.items() for _ in texts] == list(shown.files)
+
+
+def test_baselines_are_spread_over_the_ranking() -> None:
+    def row(size: int, chosen: bool = False) -> Any:
+        return SimpleNamespace(policy=SimpleNamespace(sweep_size=size), chosen=chosen)
+
+    rows = [row(500, chosen=number == 7) for number in range(500)]
+    assert _baselines(rows, [0], range(500), 6) == [0, 7, 1, 168, 333, 499]
+    plain = [row(1) for _ in range(100)]
+    assert _baselines(plain, [3], range(100), 4) == [3, 0, 50, 99]
+    assert sorted(_baselines(plain, [], range(10), 24)) == [*range(10)]
+
+
+def test_notes_are_said_in_one_way_and_columns_start_with_the_best(page_file: Path) -> None:
+    [told], _ = held(page_file)
+    said = [told["takeaway"], told["basis"], *told["notes"], *told["warnings"], *(why for *_, why in told["leftOut"])]
+    assert not any("`" in one for one in said)
+    assert "verified: calls of a verifier, which are not among calls." in said
+    most_first = {one["key"] for one in told["table"]["columns"] if one["down"]}
+    assert {"accuracy", "difference", "fix_rate"} <= most_first
+    assert not {"place", "total_tokens", "calls", "latency_s", "flip_rate", "policy", "remark"} & most_first
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_the_policy_names_what_may_run_and_nothing_else(result: Result, tmp_path: Path, texts: bool) -> None:
+    text = result.dashboard(tmp_path / "page.html", texts=texts)[0].read_text(encoding="utf-8")
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', text)
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    [style] = re.findall(r"<style>(.*?)</style>", text, flags=re.DOTALL)
+
+    def hashed(part: str) -> str:
+        return f"'sha256-{b64encode(sha256(part.encode('utf-8')).digest()).decode('ascii')}'"
+
+    allowed = " ".join(map(hashed, scripts)) + (" 'self'" if texts else "")
+    assert len(scripts) == 3
+    assert html.unescape(policy) == (
+        f"default-src 'none'; script-src {allowed}; style-src {hashed(style)}; img-src 'none'; connect-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def test_without_texts_the_page_is_alone(result: Result, tmp_path: Path) -> None:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
 import replay
+from tests.browser import FLAGS, chromium_program
 from toolkit.log import open_log
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG, POLICIES = ROOT / "data" / "log", ROOT / "data" / "policies.toml"
 ASSETS = ROOT / "toolkit" / "show" / "dashboard"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+GIVEN = ("replay/runs/dashboard*.py", "replay/runs/shown.py", "toolkit/show/ranking.py", "toolkit/show/results.py")
+"""What decides what the page is given."""
 SHOWN = ("weighted vote[verifier=reflection]", "greedy", "adaptive consistency[stop.confidence=0.8]")
 EXAMPLE = "algebra_linear_1d-test-00003"
 STAMP = "inputs.sha256"
 
 
 def stamp() -> str:
-    """What the screenshots are made of: the log, the policies, and the page's own files."""
+    """What the screenshots are made of: the log, the policies, and what makes the page and its data."""
     own = [path for path in sorted(ASSETS.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    own += [path for pattern in GIVEN for path in sorted(ROOT.glob(pattern))]
     parts = [open_log(str(LOG)).digest() or "", *(path.read_text(encoding="utf-8") for path in [POLICIES, *own])]
     return hashlib.sha256("\0".join(parts).encode("utf-8")).hexdigest()
 
@@ -36,7 +36,7 @@ def take(folder: Path) -> None:
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
-    program = os.environ.get("THINKBACK_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    program = chromium_program()
     if program is None:
         sys.exit("there is no Chromium: install it (Debian: apt-get install chromium)")
     with tempfile.TemporaryDirectory() as place:
@@ -51,6 +51,7 @@ def take(folder: Path) -> None:
             page.goto(f"{page_file.as_uri()}#example={EXAMPLE}&only=tied&policies={policies}")
             page.wait_for_selector("body[data-ready=all]", state="attached")
             page.wait_for_selector("#texts pre")
+            page.evaluate("window.scrollTo(0, 0)")
             shots = {"dashboard": page.screenshot(), "question": page.locator(".block").last.screenshot()}
             browser.close()
     for name, shot in shots.items():

@@ -70,6 +70,15 @@ function showPart(id, there) {
   for (const link of document.querySelectorAll(`.parts a[href="#${id}"]`)) link.hidden = !there;
 }
 
+// The head and the body of a table. A row is cells, or an element; a cell is a text, a number, or an element.
+function tableOf(heads, rows) {
+  const cell = (value) => (value instanceof Element ? value
+    : element("td", { class: typeof value === "number" ? "right" : "left" }, value === null || value === undefined ? "–" : String(value)));
+  const line = (row) => (row instanceof Element ? row : element("tr", null, ...row.map(cell)));
+  return [element("thead", null, element("tr", null, ...heads.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", null, ...rows.map(line))];
+}
+
 function listed(items, name) {
   return items.length ? element("ul", { class: name || "" }, ...items.map((item) => element("li", null, item))) : null;
 }

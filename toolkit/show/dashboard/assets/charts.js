@@ -117,16 +117,18 @@ function tip(handler, event, item, value) {
   box.style.top = `${Math.max(top, 4)}px`;
 }
 
+const NUMBERS_OF = {
+  plane: "cost and quality", forest: "the differences", changes: "fixes against flips", headroom: "the headroom",
+  curves: "the curves", results: "the results side by side",
+};
+
 // The numbers of a chart as a table that opens: for whoever cannot see it, or wants to copy them.
 function numbersBelow(id, heads, rows) {
   const open = place(id).open;
-  const cell = (value) => element("td", { class: typeof value === "number" ? "right" : "left" },
-    value === null || value === undefined ? "–" : String(value));
-  const table = element("table", null,
-    element("thead", null, element("tr", null, ...heads.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", null, ...rows.map((row) => element("tr", null, ...row.map(cell)))));
-  fill(id, element("summary", null, "numbers"), element("div", { class: "wide", tabIndex: 0, role: "region",
-    "aria-label": "numbers of the chart above" }, table));
+  const chart = id.replace(/-numbers$/, "");
+  const of = NUMBERS_OF[chart] || `${place(id).parentElement.querySelector("h4").textContent} (${chart})`;
+  fill(id, element("summary", null, "numbers", element("span", { class: "unseen" }, ` of ${of}`)), element("div",
+    { class: "wide", tabIndex: 0, role: "region", "aria-label": `numbers of ${of}` }, element("table", null, ...tableOf(heads, rows))));
   place(id).open = open;
 }
 

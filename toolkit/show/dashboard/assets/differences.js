@@ -49,8 +49,10 @@ function drawDifferences() {
     };
   });
   const name = policy(base).called;
-  fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${100 * found.level} % limits that hold for all `
-    + `${own ? "differences to it" : "pairs of policies"} at once. ${apartOf(rows, all)}`);
+  const limited = pairs.low[at].some((low) => low !== null);
+  const limits = limited ? `${100 * found.level} % limits that hold for all ${own ? "differences to it" : "pairs of policies"} at once. `
+    + apartOf(rows, all) : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
+  fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
   const title = `Δ ${points.label}, minus ${name}`;
   NAMES_OF.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
   NAMES_OF.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
@@ -69,40 +71,60 @@ function drawDifferences() {
 
 function apartOf(rows, all) {
   const few = state.picked.length > 2 ? "picked ones" : "first";
-  const more = all.length > rows.length ? ` Of ${all.length} the ${few} are drawn.` : "";
   const count = rows.filter((one) => one.told === "told apart").length;
-  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${more}`;
+  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${fewOf(rows, all, few)}`;
 }
 
-// Several results: the same policies beside each other.
+const fewOf = (rows, all, few = "first") => (all.length > rows.length ? ` Of ${all.length} the ${few} are drawn.` : "");
+
+// Several results: the policies of one name beside each other, by what they are ranked by or by a cost.
 function drawResults() {
   showPart("results-section", results.length > 1);
   if (results.length < 2) return;
-  const names = [...new Set(results.flatMap((one) => one.policies.map((other) => other.name)))];
+  const held = (result, name) => result.metrics.find((one) => one.metric === name);
+  const forms = current().metrics.filter((one) => (one.cost || one.metric === current().metric)
+    && results.some((other) => other !== current() && held(other, one.metric)));
+  const form = [state.side, current().metric].map((name) => forms.find((one) => one.metric === name)).find(Boolean) || forms[0];
+  fill("results-controls", forms.length > 1 ? choice("side", "side by side", forms.map((one) => one.label), forms.indexOf(form),
+    (at) => change({ side: forms[at].metric })) : null);
+  drawEachResult();
+  if (!form) {
+    absent("results", "The results have no number in common.");
+    for (const id of ["results-numbers", "results-said"]) fill(id);
+    return;
+  }
   const called = new Map(results.flatMap((one) => one.policies.map((other) => [other.name, other.called])));
-  const form = metric(current().metric);
-  if (!form) return;
   const cell = (result, name) => {
     const number = result.policies.findIndex((one) => one.name === name);
-    const values = result.metrics.find((one) => one.metric === form.metric);
+    const values = held(result, form.metric);
     return number < 0 || !values || values.estimate[number] === null ? null
       : { value: values.estimate[number], low: values.low[number], high: values.high[number] };
   };
-  const both = names.filter((name) => results.filter((one) => cell(one, name)).length > 1);
-  const kept = (both.length ? both : names).slice(0, MOST_ROWS);
+  const shared = [...called.keys()].filter((name) => results.filter((one) => cell(one, name)).length > 1);
+  const all = shared.length ? shared : [...called.keys()];
+  const kept = all.slice(0, MOST_ROWS);
   const scaled = (value) => (value === null ? null : value * form.scale);
+  const told = (found) => (found ? withLimits(form, found.value, found.low, found.high) : "–");
   const rows = kept.flatMap((name) => results.map((result) => ({ result, found: cell(result, name) }))
     .filter((one) => one.found).map(({ result, found }) => ({
-      row: kept.indexOf(name), name: called.get(name), result: result.name, value: scaled(found.value), low: scaled(found.low),
-      high: scaled(found.high), told: withLimits(form, found.value, found.low, found.high),
+      row: kept.indexOf(name), name: called.get(name), result: result.name, value: scaled(found.value),
+      low: scaled(found.low), high: scaled(found.high), told: told(found),
     })));
+  fill("results-said", `${form.axis}. ${shared.length ? "Policies are matched by their names" : "No policy has the same name in two results"}; `
+    + `each interval is of its own result, and says nothing of their difference.${fewOf(kept, all)}`);
   NAMES_OF.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
-  draw("results", "results", { quality: form.label, series: results.map((one) => one.name), description: "results", called: kept.map((name) => called.get(name)), each: 16 * results.length }, { results: rows });
-  numbersBelow("results-numbers", ["policy", ...results.map((one) => one.name)], kept.map((name) => [called.get(name),
-    ...results.map((one) => { const found = cell(one, name); return found ? withLimits(form, found.value, found.low, found.high) : "–"; })]));
-  fill("results-table", element("thead", null, element("tr", null, ...["result", "log", "examples", "what it says"].map((head) =>
-    element("th", { scope: "col" }, head)))), element("tbody", null, ...results.map((one, at) => element("tr", null,
-    element("th", { scope: "row" }, element("button", { type: "button", on: { click: () => change({ result: at }) } }, one.name)),
-    element("td", null, one.log), element("td", { class: "right" }, one.n.toLocaleString("en-US")),
-    element("td", null, one.takeaway || "–")))));
+  draw("results", "results", {
+    quality: form.axis, series: results.map((one) => one.name), description: "results", called: kept.map((name) => called.get(name)),
+    each: 16 * results.length,
+  }, { results: rows });
+  numbersBelow("results-numbers", ["policy", ...results.map((one) => one.name)],
+    kept.map((name) => [called.get(name), ...results.map((one) => told(cell(one, name)))]));
+}
+
+function drawEachResult() {
+  const line = (one, at) => [
+    element("th", { scope: "row" }, element("button", { type: "button", id: `result-${at}`, on: { click: () => change({ result: at }) } }, one.name)),
+    one.log, element("td", { class: "right" }, one.n.toLocaleString("en-US")), one.takeaway,
+  ];
+  fill("results-table", ...tableOf(["result", "log", "examples", "what it says"], results.map(line)));
 }

@@ -39,21 +39,22 @@ function starts(rows, size) {
 function pair() {
   const two = picked();
   if (two.length > 1) return two.slice(0, 2);
-  const other = [current().baseline, current().leader, 0, 1].find((one) => one !== null && one !== two[0] && policy(one));
-  return [two[0], other ?? two[0]];
+  return [two[0], usual().find((one) => one !== two[0]) ?? two[0]];
 }
 
 const outcome = (data, part, number, example) => data.outcomes[part][number * data.ids.length + example];
 
 function passes(data, example, one, other) {
   const right = (number) => outcome(data, "correct", number, example);
-  const change = (right(one) ?? 0) - (right(other) ?? 0);
+  const [mine, theirs] = [right(one), right(other)];
+  const change = mine === null || theirs === null ? 0 : mine - theirs;
   if (state.show === "fix") return change > 0;
   if (state.show === "flip") return change < 0;
   if (state.show === "other") return outcome(data, "answer", one, example) !== outcome(data, "answer", other, example);
   if (state.show === "exhausted") return [one, other].some((number) => outcome(data, "ending", number, example) === 2);
   if (state.show === "none" || state.show === "some") {
-    const all = current().policies.map((it, number) => (it.diagnostic ? null : right(number))).filter((value) => value !== null);
+    const all = current().policies.map((it, number) => (it.diagnostic ? null : right(number)))
+      .filter((value) => value !== null);
     const none = all.every((value) => value === 0);
     return state.show === "none" ? none && all.length > 0 : !none && !all.every((value) => value === 1);
   }
@@ -87,19 +88,27 @@ function drawExampleControls(data) {
   });
   const rest = () => picked().slice(2);
   fill("example-controls",
-    choose("first", "first", one, (to) => change({ picked: [...new Set([to, other, ...rest()])] })),
-    choose("second", "second", other, (to) => change({ picked: [...new Set([one, to, ...rest()])] })),
-    choice("show", "show", keys.map((key) => SHOWN[key]), keys.indexOf(state.show), (at) => change({ show: keys[at] })),
-    groups.length ? choice("group", "of", ["all", ...groups.map((text) => text.replace("=", ": "))], groups.indexOf(state.group) + 1,
-      (at) => change({ group: at ? groups[at - 1] : "" })) : null,
+    choose("first", "first policy", one, (to) => change({ picked: [...new Set([to, other, ...rest()])] })),
+    choose("second", "second policy", other, (to) => change({ picked: [...new Set([one, to, ...rest()])] })),
+    choice("show", "examples shown", keys.map((key) => SHOWN[key]), keys.indexOf(state.show),
+      (at) => change({ show: keys[at] })),
+    groups.length ? choice("group", "of the group", ["all", ...groups.map((text) => text.replace("=", ": "))],
+      groups.indexOf(state.group) + 1, (at) => change({ group: at ? groups[at - 1] : "" })) : null,
     element("label", { for: "seek" }, "question, id or answer with ", seek));
-  const drawnOf = data.strata.length ? [`${data.ids.length.toLocaleString("en-US")} of ${data.total.toLocaleString("en-US")} examples are here, `
-    + `drawn by stratum (${data.strata.map(([name, size, kept]) => `${name}: ${kept} of ${size}`).join("; ")}). All other numbers of the page are of all examples.`] : [];
-  if (!data.paths) drawnOf.push("The result was saved without traces, so there is no picture of their order: save it with them (--traces).");
+  const strata = data.strata.map(([name, size, kept]) => `${name}: ${kept} of ${size}`).join("; ");
+  const [here, total] = [data.ids.length, data.total].map((count) => count.toLocaleString("en-US"));
+  const drawnOf = strata ? [`${here} of ${total} examples are here, drawn by stratum (${strata}). `
+    + "All other numbers of the page are of all examples."] : [];
+  if (!data.paths) {
+    drawnOf.push("The result was saved without traces, so there is no picture of their order: save it with them (--traces).");
+  }
   fill("example-notes", listed(drawnOf, "quiet"));
 }
 
-const sign = (value) => (value === null ? "unjudged" : value === 1 ? "✓ right" : value === 0 ? "✗ wrong" : `${(100 * value).toFixed(0)} % right`);
+function sign(value) {
+  if (value === null) return "unjudged";
+  return value === 1 ? "✓ right" : value === 0 ? "✗ wrong" : `${(100 * value).toFixed(0)} % right`;
+}
 
 async function drawExamples() {
   const result = state.result;
@@ -120,26 +129,49 @@ async function drawExamples() {
       element("span", { class: "mark" }, sign(outcome(data, "correct", number, example)))];
     const id = data.ids[example];
     const chosen = state.example === id;
-    const button = element("button", { type: "button", "aria-pressed": String(chosen), on: { click: () => change({ example: id }) } }, id);
-    return element("tr", { class: chosen ? "picked" : "" }, element("th", { scope: "row" }, button),
+    const open = element("button", {
+      type: "button", id: `open-${example}`, "aria-pressed": String(chosen), on: { click: () => change({ example: id }) },
+    }, id);
+    return element("tr", { class: chosen ? "picked" : "" }, element("th", { scope: "row" }, open),
       element("td", null, data.asked ? data.asked[example] : ""), element("td", null, word(data.gold[example])),
       element("td", null, ...told(one)), element("td", null, ...told(other)));
   };
   const at = found.findIndex((example) => data.ids[example] === state.example);
   const first = Math.max(0, Math.min(at < more ? 0 : at - LISTED / 2, found.length - 1));
   const heads = ["example", data.asked ? "question" : "", "gold", policy(one).called, policy(other).called];
-  fill("example-list",
-    element("thead", null, element("tr", null, ...heads.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", null, ...found.slice(first, first + more).map(line)));
+  fill("example-list", ...tableOf(heads, found.slice(first, first + more).map(line)));
   fill("example-count", `${counted(found.length, "example")} of ${data.ids.length.toLocaleString("en-US")} here`);
   const step = (by) => {
     const to = found[at < 0 ? 0 : Math.min(Math.max(at + by, 0), found.length - 1)];
     if (to !== undefined) change({ example: data.ids[to] });
   };
   fill("example-steps",
-    element("button", { type: "button", id: "previous", disabled: at <= 0, on: { click: () => step(-1) } }, "← previous"),
-    element("button", { type: "button", id: "next", disabled: !found.length || at === found.length - 1, on: { click: () => step(1) } }, "next →"),
-    found.length > first + more ? element("button", { type: "button", on: { click: () => { more += 4 * LISTED; drawExamples(); } } }, "list more") : null);
-  if (held === "previous" || held === "next") place(held).focus();
+    button("previous", "← previous", () => step(-1), at <= 0),
+    button("next", "next →", () => step(1), !found.length || at === found.length - 1),
+    found.length > first + more ? button("list-more", "list more", listMore) : null);
+  const steps = ["previous", "next", "list-more"];
+  if (steps.includes(held)) [held, ...steps].map(place).find((one) => one && !one.disabled)?.focus({ preventScroll: true });
   await drawExample(data, data.ids.indexOf(state.example));
+  await arrive();
+}
+
+function button(id, name, heard, disabled = false) {
+  return element("button", { type: "button", id, disabled, on: { click: heard } }, name);
+}
+
+function listMore() {
+  more += 4 * LISTED;
+  drawExamples();
+}
+
+// The chosen example stays in sight in the list. A link to one leads to it, once all above it has its height.
+async function arrive() {
+  const [list, row] = [place("example-list").parentElement, document.querySelector("#example-list tr.picked")];
+  if (row && (row.offsetTop < list.scrollTop || row.offsetTop + row.offsetHeight > list.scrollTop + list.clientHeight)) {
+    list.scrollTop = row.offsetTop - list.clientHeight / 2;
+  }
+  if (!state.arrived) return;
+  state.arrived = false;
+  await Promise.all([...drawn.values()].map((one) => one.turn));
+  place("example").scrollIntoView();
 }

@@ -10,12 +10,13 @@ function drawHeadroom() {
   showPart("headroom-section", room !== null);
   if (!room) return;
   const measured = (measure, number) => (room.measures[measure] || [])[number] || [null, null, null];
-  const numbers = rowsOf(passing()).filter((number) => room.accuracy[number] !== null);
+  const all = passing().filter((number) => room.accuracy[number] !== null);
+  const numbers = rowsOf(all);
   const said = (measure, number) => withLimits(PERCENT, ...measured(measure, number));
   fill("headroom-said", `What each policy lacks to ${policy(room.oracle).called}, which sees gold. `
     + (room.parts ? "Generation: no trace is right that it might have answered with. Stopping: one is, but it paid for "
       + "none. Selection: it paid for one and answered something else." : "The parts of the gap are not in this result: "
-      + "save it with them (--headroom)."));
+      + "save it with them (--headroom).") + fewOf(numbers, all, state.picked.length > 2 ? "picked ones" : "first"));
   const heads = ["policy", "accuracy %", "of headroom %", "regret %", "generation %", "stopping %", "selection %"];
   const table = numbers.map((number) => [policy(number).called, shown(PERCENT, room.accuracy[number]),
     ...["share_of_headroom", "regret", "generation", "stopping", "selection"].map((one) => said(one, number))]);

@@ -60,7 +60,7 @@ function drawCharts() {
   watch(["baseline", "find", "only", "sort", "down", "picked", "width"], drawDifferences);
   watch(["find", "only", "sort", "down", "picked", "width"], drawHeadroom);
   watch(["pool", "width"], drawCurves);
-  watch(["width"], drawResults);
+  watch(["side", "width"], drawResults);
   watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
   watch(["width"], () => drawBlocks());
   heardWidth();

@@ -3,8 +3,8 @@
 const results = ready("results-data");
 const state = {
   result: 0, cost: null, baseline: null, picked: [], find: "", sort: null, down: false, hidden: new Set(),
-  only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "",
-  width: window.innerWidth,
+  only: "all", sweeps: {}, example: null, show: "all", group: "", seek: "", slid: null, pool: "", side: null,
+  arrived: false, width: window.innerWidth,
 };
 const OF_ONE_RESULT = { cost: null, baseline: null, sort: null, example: null, group: "", slid: null };
 const watchers = [];
@@ -27,13 +27,17 @@ function change(part) {
   }
 }
 
-// The policies that are picked, or else those that one looks at first: the leader, and the baseline.
-function picked() {
-  if (state.picked.length) return state.picked;
-  return [...new Set([current().leader, current().baseline, 0, 1])].filter((one) => one !== null && policy(one)).slice(0, 2);
+// The policies in the order in which one looks at them: the leader, the baseline, the best, and last what sees gold.
+function usual() {
+  const numbers = current().policies.map((_, number) => number);
+  const [real, diagnostic] = [false, true].map((sees) => numbers.filter((one) => Boolean(policy(one).diagnostic) === sees));
+  return [...new Set([current().leader, current().baseline, ...real, ...diagnostic])].filter((one) => one !== null);
 }
 
-const ADDRESSED = { example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only" };
+// The policies that are picked, or else those that one looks at first.
+const picked = () => (state.picked.length ? state.picked : usual().slice(0, 2));
+
+const ADDRESSED = { example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek" };
 let written = null;
 
 // #example=…&policies=a,b: names are encoded one by one, so that a comma may be part of one.
@@ -65,9 +69,10 @@ function readAddress() {
   const base = told.baseline === undefined ? -1 : numbered(told.baseline);
   const rest = Object.entries(ADDRESSED).map(([name, key]) => [key, plain(told[name] || "")]);
   const part = { ...Object.fromEntries(rest), result, picked: found, baseline: base < 0 ? null : base };
+  const known = (choices, name) => (Object.hasOwn(choices, name) ? name : "all");
   change({
-    ...part, cost: part.cost || null, example: part.example || null,
-    show: part.show in SHOWN ? part.show : "all", only: part.only in ONLY ? part.only : "all",
+    ...part, cost: part.cost || null, example: part.example || null, arrived: part.example !== "",
+    show: known(SHOWN, part.show), only: known(ONLY, part.only),
   });
 }
 

@@ -25,7 +25,8 @@ function drawControls() {
   const keys = Object.keys(ONLY);
   fill("table-controls",
     element("label", { for: "find" }, "policies with ", find),
-    choice("only", "show", keys.map((key) => ONLY[key][0]), keys.indexOf(state.only), (at) => change({ only: keys[at] })),
+    choice("only", "policies shown", keys.map((key) => ONLY[key][0]), keys.indexOf(state.only),
+      (at) => change({ only: keys[at] })),
     element("details", { class: "columns" }, element("summary", null, "columns"), ...boxes.filter(Boolean)),
     element("button", { type: "button", on: { click: () => change({ picked: [] }) } }, "pick none"));
 }
@@ -35,7 +36,7 @@ function passing() {
   const { table, policies } = current();
   const wanted = state.find.toLowerCase();
   const numbers = policies.map((_, number) => number).filter((number) =>
-    (ONLY[state.only] || ONLY.all)[1](policies[number])
+    ONLY[state.only][1](policies[number])
     && (!wanted || (policies[number].name + " " + policies[number].called).toLowerCase().includes(wanted)));
   const at = table.columns.findIndex((column) => column.key === state.sort);
   if (at < 0) return numbers;
@@ -52,8 +53,7 @@ function passing() {
 
 function headCell(column) {
   const sorted = state.sort === column.key;
-  const better = column.align === "right" && column.key !== "#";
-  const turn = () => change(sorted ? { down: !state.down } : { sort: column.key, down: better });
+  const turn = () => change(sorted ? { down: !state.down } : { sort: column.key, down: column.down });
   const mark = sorted ? (state.down ? " ▼" : " ▲") : "";
   const button = element("button", { type: "button", id: `sort-${column.key}`, on: { click: turn } }, column.name + mark);
   const order = sorted ? (state.down ? "descending" : "ascending") : "none";
@@ -80,7 +80,8 @@ function drawTable() {
     const cells = kept.map((at) => {
       const column = table.columns[at];
       const name = column.key === "policy";
-      return element(name ? "th" : "td", { class: column.align, scope: name ? "row" : null }, table.rows[number][at][0]);
+      const look = { class: column.align, scope: name ? "row" : null };
+      return element(name ? "th" : "td", look, table.rows[number][at][0]);
     });
     const look = [on ? "picked" : "", one.leads ? "leads" : "", one.diagnostic ? "faint" : ""].join(" ").trim();
     return element("tr", { class: look, "data-policy": one.name }, element("td", null, box), ...cells);
