@@ -57,6 +57,10 @@ function withLimits(form, value, low, high, signed = false) {
 
 const counted = (count, one, many) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many || one + "s"}`;
 
+function button(id, name, heard, disabled = false) {
+  return element("button", { type: "button", id, disabled, on: { click: heard } }, name);
+}
+
 // A choice among texts with its name before it; `chosen` and what is heard are places in the list.
 function choice(id, name, texts, chosen, heard) {
   const options = texts.map((text, at) => element("option", { value: String(at), selected: at === chosen }, text));
@@ -72,8 +76,9 @@ function showPart(id, there) {
 
 // The head and the body of a table. A row is cells, or an element; a cell is a text, a number, or an element.
 function tableOf(heads, rows) {
+  const text = (value) => (value === null || value === undefined ? "–" : String(value));
   const cell = (value) => (value instanceof Element ? value
-    : element("td", { class: typeof value === "number" ? "right" : "left" }, value === null || value === undefined ? "–" : String(value)));
+    : element("td", { class: typeof value === "number" ? "right" : "left" }, text(value)));
   const line = (row) => (row instanceof Element ? row : element("tr", null, ...row.map(cell)));
   return [element("thead", null, element("tr", null, ...heads.map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", null, ...rows.map(line))];

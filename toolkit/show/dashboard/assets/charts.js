@@ -127,8 +127,9 @@ function numbersBelow(id, heads, rows) {
   const open = place(id).open;
   const chart = id.replace(/-numbers$/, "");
   const of = NUMBERS_OF[chart] || `${place(id).parentElement.querySelector("h4").textContent} (${chart})`;
-  fill(id, element("summary", null, "numbers", element("span", { class: "unseen" }, ` of ${of}`)), element("div",
-    { class: "wide", tabIndex: 0, role: "region", "aria-label": `numbers of ${of}` }, element("table", null, ...tableOf(heads, rows))));
+  const wide = { class: "wide", tabIndex: 0, role: "region", "aria-label": `numbers of ${of}` };
+  fill(id, element("summary", null, "numbers", element("span", { class: "unseen" }, ` of ${of}`)),
+    element("div", wide, element("table", null, ...tableOf(heads, rows))));
   place(id).open = open;
 }
 

@@ -50,8 +50,9 @@ function drawDifferences() {
   });
   const name = policy(base).called;
   const limited = pairs.low[at].some((low) => low !== null);
-  const limits = limited ? `${100 * found.level} % limits that hold for all ${own ? "differences to it" : "pairs of policies"} at once. `
-    + apartOf(rows, all) : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
+  const many = own ? "differences to it" : "pairs of policies";
+  const limits = limited ? `${100 * found.level} % limits that hold for all ${many} at once. ${apartOf(rows, all)}`
+    : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
   const title = `Δ ${points.label}, minus ${name}`;
   NAMES_OF.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
@@ -84,9 +85,10 @@ function drawResults() {
   const held = (result, name) => result.metrics.find((one) => one.metric === name);
   const forms = current().metrics.filter((one) => (one.cost || one.metric === current().metric)
     && results.some((other) => other !== current() && held(other, one.metric)));
-  const form = [state.side, current().metric].map((name) => forms.find((one) => one.metric === name)).find(Boolean) || forms[0];
-  fill("results-controls", forms.length > 1 ? choice("side", "side by side", forms.map((one) => one.label), forms.indexOf(form),
-    (at) => change({ side: forms[at].metric })) : null);
+  const named = (name) => forms.find((one) => one.metric === name);
+  const form = named(state.side) || named(current().metric) || forms[0];
+  fill("results-controls", forms.length > 1 ? choice("side", "side by side", forms.map((one) => one.label),
+    forms.indexOf(form), (at) => change({ side: forms[at].metric })) : null);
   drawEachResult();
   if (!form) {
     absent("results", "The results have no number in common.");
@@ -110,7 +112,8 @@ function drawResults() {
       row: kept.indexOf(name), name: called.get(name), result: result.name, value: scaled(found.value),
       low: scaled(found.low), high: scaled(found.high), told: told(found),
     })));
-  fill("results-said", `${form.axis}. ${shared.length ? "Policies are matched by their names" : "No policy has the same name in two results"}; `
+  const matched = shared.length ? "Policies are matched by their names" : "No policy has the same name in two results";
+  fill("results-said", `${form.axis}. ${matched}; `
     + `each interval is of its own result, and says nothing of their difference.${fewOf(kept, all)}`);
   NAMES_OF.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
   draw("results", "results", {
@@ -123,7 +126,7 @@ function drawResults() {
 
 function drawEachResult() {
   const line = (one, at) => [
-    element("th", { scope: "row" }, element("button", { type: "button", id: `result-${at}`, on: { click: () => change({ result: at }) } }, one.name)),
+    element("th", { scope: "row" }, button(`result-${at}`, one.name, () => change({ result: at }))),
     one.log, element("td", { class: "right" }, one.n.toLocaleString("en-US")), one.takeaway,
   ];
   fill("results-table", ...tableOf(["result", "log", "examples", "what it says"], results.map(line)));

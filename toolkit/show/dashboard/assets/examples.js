@@ -129,9 +129,8 @@ async function drawExamples() {
       element("span", { class: "mark" }, sign(outcome(data, "correct", number, example)))];
     const id = data.ids[example];
     const chosen = state.example === id;
-    const open = element("button", {
-      type: "button", id: `open-${example}`, "aria-pressed": String(chosen), on: { click: () => change({ example: id }) },
-    }, id);
+    const open = button(`open-${example}`, id, () => change({ example: id }));
+    open.ariaPressed = String(chosen);
     return element("tr", { class: chosen ? "picked" : "" }, element("th", { scope: "row" }, open),
       element("td", null, data.asked ? data.asked[example] : ""), element("td", null, word(data.gold[example])),
       element("td", null, ...told(one)), element("td", null, ...told(other)));
@@ -150,13 +149,10 @@ async function drawExamples() {
     button("next", "next →", () => step(1), !found.length || at === found.length - 1),
     found.length > first + more ? button("list-more", "list more", listMore) : null);
   const steps = ["previous", "next", "list-more"];
-  if (steps.includes(held)) [held, ...steps].map(place).find((one) => one && !one.disabled)?.focus({ preventScroll: true });
+  const left = [held, ...steps].map(place).find((one) => one && !one.disabled);
+  if (steps.includes(held) && left) left.focus({ preventScroll: true });
   await drawExample(data, data.ids.indexOf(state.example));
   await arrive();
-}
-
-function button(id, name, heard, disabled = false) {
-  return element("button", { type: "button", id, disabled, on: { click: heard } }, name);
 }
 
 function listMore() {
@@ -167,7 +163,8 @@ function listMore() {
 // The chosen example stays in sight in the list. A link to one leads to it, once all above it has its height.
 async function arrive() {
   const [list, row] = [place("example-list").parentElement, document.querySelector("#example-list tr.picked")];
-  if (row && (row.offsetTop < list.scrollTop || row.offsetTop + row.offsetHeight > list.scrollTop + list.clientHeight)) {
+  const end = row ? row.offsetTop + row.offsetHeight : 0;
+  if (row && (row.offsetTop < list.scrollTop || end > list.scrollTop + list.clientHeight)) {
     list.scrollTop = row.offsetTop - list.clientHeight / 2;
   }
   if (!state.arrived) return;

@@ -30,14 +30,16 @@ function change(part) {
 // The policies in the order in which one looks at them: the leader, the baseline, the best, and last what sees gold.
 function usual() {
   const numbers = current().policies.map((_, number) => number);
-  const [real, diagnostic] = [false, true].map((sees) => numbers.filter((one) => Boolean(policy(one).diagnostic) === sees));
-  return [...new Set([current().leader, current().baseline, ...real, ...diagnostic])].filter((one) => one !== null);
+  const real = numbers.filter((one) => !policy(one).diagnostic);
+  return [...new Set([current().leader, current().baseline, ...real, ...numbers])].filter((one) => one !== null);
 }
 
 // The policies that are picked, or else those that one looks at first.
 const picked = () => (state.picked.length ? state.picked : usual().slice(0, 2));
 
-const ADDRESSED = { example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek" };
+const ADDRESSED = {
+  example: "example", cost: "cost", find: "find", show: "show", group: "group", only: "only", seek: "seek",
+};
 let written = null;
 
 // #example=…&policies=a,b: names are encoded one by one, so that a comma may be part of one.
