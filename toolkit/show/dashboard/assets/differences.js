@@ -66,7 +66,11 @@ function drawDifferences() {
     { row, name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
   ]);
   if (!bars.length) absent("changes", "No fixes and flips are known here.");
-  else draw("changes", "changes", { description: "fixes against flips", called: counts.map((one) => one.name), ends: 8 + Math.max(...bars.map((one) => wide(one.text))) }, { changes: bars });
+  else {
+    const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));
+    const called = counts.map((one) => one.name);
+    draw("changes", "changes", { description: "fixes against flips", called, ends }, { changes: bars });
+  }
   numbersBelow("changes-numbers", ["policy", "fixes", "flips"], counts.map((one) => [one.name, one.fixes, one.flips]));
 }
 

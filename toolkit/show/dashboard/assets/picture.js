@@ -108,7 +108,8 @@ function spentOf(steps, verifiers) {
     let verified = 0;
     const rows = steps.map((one) => {
       for (const each of one.each) if (each.verifier === verifier) verified += each.tokens ?? NaN;
-      return { step: one.step, series: verifier === null ? "traces" : `with ${verifier}`, spent: one.spent === null ? NaN : one.spent + verified };
+      const spent = one.spent === null ? NaN : one.spent + verified;
+      return { step: one.step, series: verifier === null ? "traces" : `with ${verifier}`, spent };
     });
     return verifier === null || verified > 0 ? rows.filter((one) => Number.isFinite(one.spent)) : [];
   });
@@ -137,7 +138,8 @@ function placesOfBlock(block, width) {
   const plot = Math.max(width - left - room, 40);
   const apart = Math.max(1, Math.ceil(steps / (plot / 30)));
   return {
-    names, narrow, left, right: room, wide: plot, across: plot + names, from: -names, top: 28, bottom: 6, mark: Math.max(20, Math.min(150, (plot / steps) ** 2 * 0.8)), steps: [0.5, steps + 0.5],
+    names, narrow, left, right: room, wide: plot, across: plot + names, from: -names, top: 28, bottom: 6,
+    mark: Math.max(20, Math.min(150, (plot / steps) ** 2 * 0.8)), steps: [0.5, steps + 0.5],
     ticks: block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0),
   };
 }
@@ -151,7 +153,10 @@ function legendOf(names, own) {
   return { legend, label: across / legend - 24, raised: -8 - 16 * rows, top: 12 + 16 * rows };
 }
 
-const drawBlocks = () => Promise.all(shownBlocks.map((block, at) => (place(`block-${at}-stops`) ? drawBlock(block, at) : null)));
+function drawBlocks() {
+  const there = (at) => place(`block-${at}-stops`);
+  return Promise.all(shownBlocks.map((block, at) => (there(at) ? drawBlock(block, at) : null)));
+}
 
 async function drawBlock(block, at) {
   const own = { ...placesOfBlock(block, place(`block-${at}-stops`).clientWidth), description: "picture of one question" };
@@ -159,22 +164,31 @@ async function drawBlock(block, at) {
   const series = [...new Set(block.spent.map((one) => one.series))];
   NAMES_OF.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
   NAMES_OF.set(`block-${at}-spent`, `Tokens so far of the ${series.join(", and ")}`);
-  NAMES_OF.set(`block-${at}-stops`, block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
+  NAMES_OF.set(`block-${at}-stops`,
+    block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
   numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", ...series.map((one) => `tokens so far, ${one}`)],
     block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–",
       ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
   const called = [...new Set(block.steps.map((one) => one.answer))];
   const rows = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
-  const turns = [draw(`block-${at}-traces`, "traces", { ...own, ...legendOf(["part right", "unjudged", "wrong", "right"], own), called, each: 26 }, { traces: rows }, (datum) => toText(block.key, datum.sample))];
+  const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
+  const turns = [draw(`block-${at}-traces`, "traces", { ...own, ...verdicts, called, each: 26 }, { traces: rows },
+    (datum) => toText(block.key, datum.sample))];
   verifiersOf(block).forEach((verifier, number) => {
     const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier)
       .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample })));
     NAMES_OF.set(`block-${at}-scores-${number}`, `Scores of the traces by ${verifier}`);
-    turns.push(draw(`block-${at}-scores-${number}`, "scores", { ...own, verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) }, { scores }));
+    turns.push(draw(`block-${at}-scores-${number}`, "scores",
+      { ...own, verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) }, { scores }));
   });
-  if (series.length) turns.push(draw(`block-${at}-spent`, "spent", { ...own, ...legendOf(series, own), series, mark: Math.min(own.mark, 40) }, { spent: block.spent }));
-  const short = (end, room) => (end.ends ? `${cutTo(end.answer, room - wide(` ${end.right}`))} ${end.right}` : end.said);
-  const lines = block.ends.map((end) => [...lined(end.name, own.names - 8), ...(own.narrow ? [`→ ${short(end, own.names - 24)}`] : [])]);
+  if (series.length) {
+    turns.push(draw(`block-${at}-spent`, "spent",
+      { ...own, ...legendOf(series, own), series, mark: Math.min(own.mark, 40) }, { spent: block.spent }));
+  }
+  const short = (end, room) =>
+    (end.ends ? `${cutTo(end.answer, room - wide(` ${end.right}`))} ${end.right}` : end.said);
+  const below = (end) => (own.narrow ? [`→ ${short(end, own.names - 24)}`] : []);
+  const lines = block.ends.map((end) => [...lined(end.name, own.names - 8), ...below(end)]);
   const left = (end) => own.wide * (1 - (end.step - 0.5) / (own.steps[1] - 0.5)) + own.right - 12;
   const stops = block.ends.map((end, row) => ({ ...end, row, words: own.narrow ? "" : short(end, left(end)) }));
   turns.push(draw(`block-${at}-stops`, "stops", { ...own, ...inRows(lines), bottom: 42 }, { stops }));

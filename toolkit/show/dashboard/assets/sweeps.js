@@ -112,7 +112,8 @@ function drawSweep(at) {
   const rows = along.map(row).sort((one, other) => one.place - other.place);
   const key = sweep.keys[k];
   NAMES_OF.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${key.key}, at ${nameOf(sweep, setting)}`);
-  draw(`sweep-${at}`, "sweep", { ...placesOf(key.values, place(`sweep-${at}`).clientWidth), key: key.key, quality: quality.label, description: sweep.name },
+  const places = placesOf(key.values, place(`sweep-${at}`).clientWidth);
+  draw(`sweep-${at}`, "sweep", { ...places, key: key.key, quality: quality.label, description: sweep.name },
     { line: ordered(key.values) ? rows : [], settings: rows, here: [row(setting)] });
 }
 
