@@ -150,6 +150,25 @@ class Opened:
             "[...document.querySelectorAll('#table-body tr')].map((r) => [...r.cells].map((c) => c.innerText))"
         )
 
+    def resized(self, width: int) -> None:
+        """Make the page so wide, and wait until its charts are laid out for that."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        look = f"() => (state.width === {width} ? done() : setTimeout(look, 20))"
+        self.js(f"new Promise((done) => {{ const look = {look}; look(); }})")
+        self.settled()
+
+    def steps_in_line(self) -> dict[str, list[float]]:
+        """Where the first and the last step of the first block stand on the screen, in each of its charts."""
+        return self.js(
+            """Object.fromEntries([...drawn].filter(([id]) => id.startsWith("block-0-")).map(([id, held]) => {
+              const { view, inner } = held;
+              const left = inner.querySelector("svg").getBoundingClientRect().left + view.origin()[0];
+              const [first, last] = view.scale("x").domain();
+              const at = (step) => Math.round(10 * (left + view.scale("x")(step))) / 10;
+              return [id, [first + 0.5, last - 0.5].map(at)];
+            }))"""
+        )
+
     def policies(self) -> list[str]:
         return self.js("[...document.querySelectorAll('#table-body tr')].map((row) => row.dataset.policy)")
 

@@ -11,6 +11,7 @@ from replay import Result
 from tests.dashboard.conftest import POLICIES, Open, altered
 
 HOSTILE = (
+    "İİİİİİ needle "
     "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'> ]]> --> <!-- & &amp; \u202eexe.gpj"
     "\u200b\x00\x1b[31mred\x1b[0m \u2028 ${1+1} {{x}} \U000e0041 `x` 'y' \"z\" \\u0041"
 )
@@ -23,8 +24,12 @@ def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -
     name = NAME.replace("\u202e", "\\u202e")
     policies = f'[[policy]]\nname = "{name}"\nkind = "sample"\npool = "n8"\nmax_traces = 2\nselect = "majority"\n'
     policies += '[[policy]]\nname = "plain"\nkind = "sample"\npool = "n8"\nmax_traces = 1\nselect = "first"\n'
+    for taken in ("constructor", "__proto__"):
+        policies += f'[[policy]]\nname = "{taken}"\nkind = "sample"\npool = "n8"\nmax_traces = 4\nselect = "majority"\n'
+    policies += '[[policy]]\nname = "toString"\nkind = "oracle"\nrule = "any"\nof = ["n8"]\n'
     folder = tmp_path / "saved"
-    replay.run(log, policies, baseline="plain", resamples=100).save(folder, traces=True, texts=True)
+    found = replay.run(log, policies, baseline="plain", resamples=100)
+    found.save(folder, traces=True, texts=True, headroom=True)
     with altered(folder, *FILES) as frames:
         first = frames[0]["example_id"][0]
         said = pl.when(pl.col("example_id") == first).then(pl.lit(HOSTILE)).otherwise(pl.col("example_id"))
@@ -38,6 +43,7 @@ def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -
         frames[2] = frames[2].with_columns(
             text=pl.when(pl.col("example_id") == HOSTILE).then(long).otherwise(pl.lit("small"))
         )
+        frames[1] = frames[1].with_columns(answer=pl.when(policy="plain").then(pl.lit("toString")).otherwise("answer"))
     path, _ = replay.load(folder).dashboard(tmp_path / "hostile.html")
     assert path.stat().st_size < 2_000_000
     page = browse(path)
@@ -46,6 +52,15 @@ def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -
     page.page.click("#next")
     page.page.wait_for_selector("#texts pre")
     page.settled()
+    for chart, drawn in (("changes", 6), ("headroom", 20), ("captured", 10)):
+        marks = "#{0} svg .mark-rect path, #{0} svg .mark-symbol.role-mark path, #{0} svg .mark-rule.role-mark line"
+        assert page.page.locator(marks.format(chart)).count() >= drawn, chart
+    for width in (390, 1200):
+        page.resized(width)
+        assert len({tuple(one) for one in page.steps_in_line().values()}) == 1
+        outer = page.js("[...document.querySelectorAll('#block-0-stops svg, #block-0-stops .mark-text.role-mark text')]"
+                        ".map((one) => one.getBoundingClientRect().right)")  # fmt: skip
+        assert max(outer) == outer[0]
     texts = page.text("#texts")
     assert all(part in texts for part in SPELLED)
     assert "\u202e" not in page.js("document.body.innerText")
@@ -57,6 +72,8 @@ def test_hostile_texts_appear_as_text(browse: Open, log: Path, tmp_path: Path) -
     page.page.fill("#within", "<I>THE END")
     assert page.text("#within-count") == "1 place"
     assert page.text("#texts mark") == "<i>the end"
+    page.page.fill("#within", "NEEDLE")
+    assert {*page.page.locator("#texts mark").all_text_contents()} == {"needle"}
     page.page.fill("#within", "")
     assert page.js("document.querySelectorAll('img, script[src*=x], #texts b').length") == 0
     page.page.locator("#plane svg .mark-symbol.role-mark path").first.hover(force=True)
@@ -74,6 +91,9 @@ def test_one_policy(browse: Open, log: Path, tmp_path: Path) -> None:
     assert page.text("#takeaway") == "No two policies can be ranked here."
     assert page.text("#forest") == page.text("#changes") == "There are no two policies to compare."
     assert page.page.locator("#plane svg").count() == 1
+    parts = page.js("[...document.querySelectorAll('.parts a:not([hidden])')].map((one) => one.hash)")
+    assert "#headroom-section" not in parts
+    assert page.page.locator(", ".join(parts)).count() == page.page.locator("main section:visible").count()
     assert "saved without traces" in page.text("#example-notes")
     page.page.click("#next")
     assert "No traces are in this result." in page.text("#example")

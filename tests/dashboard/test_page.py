@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import html
+import itertools
 import json
 import re
 import zlib
@@ -25,7 +26,7 @@ from replay.runs.dashboard_examples import _shares, examples_of, grouping
 from replay.runs.findings import Findings
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
-from toolkit.show.dashboard.charts import charts
+from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
 from toolkit.show.dashboard.page import in_script, own_script, packed
 
 
@@ -231,6 +232,17 @@ def test_data_ends_no_script_and_hides_nothing() -> None:
     assert in_script(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
     assert json.loads(zlib.decompress(b64decode(packed({"a": text})))) == {"a": text}
     assert "</script" not in own_script()
+
+
+def test_parts_of_the_headroom_are_told_apart_in_grey() -> None:
+    def light(colour: str) -> float:
+        parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        weighed = ((one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4) for one in parts)
+        return sum(part * weight for part, weight in zip(weighed, (0.2126, 0.7152, 0.0722), strict=True)) + 0.05
+
+    steps = [light(colour) for colour in PART_COLOURS]
+    assert all(high / low > 1.3 for low, high in itertools.pairwise(steps))
+    assert min(steps) / light(INK) > 4.5
 
 
 def test_every_chart_names_its_data_and_asks_for_nothing() -> None:

@@ -18,8 +18,12 @@ KIND_COLOURS = (BLUE, ORANGE, GREEN, GREY, PURPLE)
 ANSWERS = (BLUE, ORANGE, PURPLE, GREEN, RED, "#8c7a1f", "#5f6fd0", GREY)
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 PARTS = ("right", "selection", "stopping", "generation")
-PART_COLOURS = (GREEN, BLUE, ORANGE, GREY)
+PART_COLOURS = ("#3f9474", "#67a5dc", "#eeb978", "#dfe4e8")
+"""In steps of lightness, told apart in grey too; dark words stand in each."""
+INK = "#101418"
 TOLD = ("told apart", "not told apart", "no limits")
+RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0ZM.55 0A.55 .55 0 1 0-.55 0A.55 .55 0 1 0 .55 0Z"
+"""An open circle that stands on a line."""
 VERDICTS = ("right", "wrong", "part right", "unjudged")
 VERDICT_SHAPES = ("circle", "cross", "diamond", "square")
 ROW_OF_LEGEND = "@legend"
@@ -27,7 +31,11 @@ ROW_OF_LEGEND = "@legend"
 ROWS = "@height"
 """Pixels of a chart with one policy, or answer, a row."""
 NAMES = "@names"
-"""Pixels that the names at the left of such a chart take: the page knows. A question's picture is in line by it."""
+"""Pixels that the names at the left of such a chart take."""
+LINES = "@lines"
+"""What stands at the places of an axis that has names, by the numbers of its places, each in lines that fit."""
+MARK = "@mark"
+"""The size of a mark where as many stand beside each other as the data have."""
 
 Spec = dict[str, Any]
 
@@ -40,6 +48,7 @@ def charts() -> dict[str, Spec]:
         "forest": _forest(alt),
         "changes": _changes(alt),
         "headroom": _headroom(alt),
+        "captured": _captured(alt),
         "curves": _curves(alt),
         "sweep": _sweep(alt),
         "results": _results(alt),
@@ -84,19 +93,33 @@ def _named(alt: ModuleType, name: str, description: str, *layers: Any, height: A
     chart = alt.layer(*layers).properties(width="container", description=description)
     made: Spec = chart.to_dict(validate=False)
     made["height"], made["autosize"] = height, {"type": "fit-x", "contains": "padding"}
+    made["params"] = [{"name": "lines", "value": LINES}]
     made["usermeta"], made["config"] = {"name": name}, config()
     return made
+
+
+def _in_line(chart: Spec) -> Spec:
+    """A part of a question's picture: its plot begins and ends where those of the parts above and below do."""
+    padding = {side: f"@{side}" for side in ("left", "right", "top", "bottom")}
+    return {**chart, "width": "@wide", "autosize": {"type": "none"}, "padding": padding}
 
 
 def _of(alt: ModuleType, name: str) -> Any:
     return alt.Chart(alt.NamedData(name=name))
 
 
-def _by_name(alt: ModuleType, title: str | None = None) -> Any:
-    return alt.Y("name:N", sort=None, axis=alt.Axis(title=title, ticks=False, domain=False, **_names(alt)))
+def _by_name(alt: ModuleType, **axis: Any) -> Any:
+    """One row for each name. The rows are numbered, so that no name means anything to what draws them."""
+    label = {"labelExpr": NAMED, "labelLineHeight": 14, "labelOffset": {"condition": [*_RAISED], "value": 0}}
+    told = {"title": None, "ticks": False, "domain": False, **_room(alt), **label, **axis}
+    return alt.Y("row:O", axis=alt.Axis(**told))
 
 
-def _names(alt: ModuleType) -> Spec:
+NAMED = "lines[datum.value]"
+_RAISED = [{"test": f"length({NAMED}) == {count}", "value": 7 * (1 - count)} for count in (2, 3, 4)]
+
+
+def _room(alt: ModuleType) -> Spec:
     """Room for names: the same in every chart, so that charts below one another are in line."""
     return dict.fromkeys(("minExtent", "maxExtent", "labelLimit"), alt.ExprRef(NAMES))
 
@@ -146,10 +169,19 @@ def _frontier(alt: ModuleType) -> Spec:
             opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None, legend=None),
         ),
+        *(_leader(alt, points, turned) for turned in (False, True)),
         points.transform_filter("!datum.turned").mark_text(align="left", dx=8, **words).encode(x, y, label),
         points.transform_filter("datum.turned").mark_text(align="right", dx=-8, **words).encode(x, y, label),
         height=380,
     )  # fmt: skip
+
+
+def _leader(alt: ModuleType, points: Any, turned: bool) -> Any:
+    """Lines from marks to their names, where those stand apart from them."""
+    named = points.transform_filter(f"datum.label && datum.level && {'' if turned else '!'}datum.turned")
+    ends = {"x2Offset": -6 if turned else 6, "y2Offset": alt.ExprRef("datum.lift + 4")}
+    line = named.mark_rule(color=GREY, **ends).properties(name="leader_turned" if turned else "leader")
+    return line.encode(x=alt.X("cost:Q"), x2="cost:Q", y=alt.Y("value:Q"), y2="value:Q")
 
 
 def _difference(alt: ModuleType) -> Any:
@@ -163,14 +195,12 @@ def _zero(alt: ModuleType) -> Any:
 def _forest(alt: ModuleType) -> Spec:
     rows, x, y = _of(alt, "rows"), _difference(alt), _by_name(alt)
     colour = alt.Color("told:N", scale=_scale(alt, TOLD, (BLUE, GREY, ORANGE)), legend=_untitled(alt))
-    shape = alt.Shape("told:N", scale=_scale(alt, TOLD, ("circle", "stroke", "diamond")), legend=_untitled(alt))
+    shape = alt.Shape("told:N", scale=_scale(alt, TOLD, ("circle", RING, "diamond")), legend=_untitled(alt))
     said = [alt.Tooltip("name:N", title="policy"), alt.Tooltip("said:N", title="@difference"), alt.Tooltip("p:N")]
     return _named(
         alt, "forest", "@description", _zero(alt),
         rows.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour, tooltip=said),
-        rows.mark_point(filled=True, size=70, strokeWidth=3).encode(
-            x=x, y=y, color=colour, stroke=colour, shape=shape, tooltip=said
-        ),
+        rows.mark_point(filled=True, size=110).encode(x=x, y=y, color=colour, shape=shape, tooltip=said),
         height=ROWS,
     )  # fmt: skip
 
@@ -178,7 +208,7 @@ def _forest(alt: ModuleType) -> Spec:
 def _changes(alt: ModuleType) -> Spec:
     rows, y = _of(alt, "changes"), _by_name(alt)
     colour = alt.Color("change:N", scale=_scale(alt, ("fixes", "flips"), (GREEN, RED)), legend=_untitled(alt))
-    x = alt.X("count:Q", title="flips ← examples → fixes")
+    x = alt.X("count:Q", title="flips ← examples → fixes", stack=None, scale=alt.Scale(padding=alt.ExprRef("@ends")))
     ends = {"text": alt.Text("text:N"), "x": x, "y": y}
     return _named(
         alt, "changes", "@description",
@@ -190,13 +220,31 @@ def _changes(alt: ModuleType) -> Spec:
 
 
 def _headroom(alt: ModuleType) -> Spec:
+    bars, y = _of(alt, "bars"), _by_name(alt)
     colour = alt.Color("part:N", scale=_scale(alt, PARTS, PART_COLOURS), legend=_untitled(alt), sort=None)
-    bars = _of(alt, "bars").mark_bar(height={"band": 0.7}, stroke="white", strokeWidth=1).encode(
-        x=alt.X("share:Q", title="% of the examples",
-                stack=True, scale=alt.Scale(domain=[0, 100])),
-        y=_by_name(alt), color=colour, order=alt.Order("place:Q"), tooltip=["name:N", "part:N", "text:N"],
+    x = alt.X("from:Q", title="% of the examples", scale=alt.Scale(domain=[0, 100]))
+    return _named(
+        alt, "headroom", "@description",
+        bars.mark_bar(height={"band": 0.75}, stroke=INK, strokeWidth=0.7).encode(
+            x=x, x2="to:Q", y=y, color=colour, tooltip=["name:N", "part:N", "text:N"]
+        ),
+        bars.mark_text(color=INK, fontSize=11).encode(x=alt.X("middle:Q"), y=y, text="label:N"),
+        height=ROWS,
     )  # fmt: skip
-    return _named(alt, "headroom", "@description", bars, height=ROWS)
+
+
+def _captured(alt: ModuleType) -> Spec:
+    rows, ends, y = _of(alt, "rows"), _of(alt, "ends"), _by_name(alt)
+    said = ["name:N", alt.Tooltip("said:N", title="% of the headroom")]
+    return _named(
+        alt, "captured", "@description",
+        ends.mark_rule(strokeDash=[3, 3]).encode(x=alt.X("end:Q")),
+        rows.mark_rule(strokeWidth=2, color=BLUE).encode(x=alt.X("low:Q"), x2="high:Q", y=y, tooltip=said),
+        rows.mark_point(filled=True, size=70, color=BLUE).encode(
+            x=alt.X("share:Q", title="% of the headroom", scale=alt.Scale(padding=8)), y=y, tooltip=said
+        ),
+        height=ROWS,
+    )  # fmt: skip
 
 
 def _curves(alt: ModuleType) -> Spec:
@@ -220,16 +268,18 @@ def _curves(alt: ModuleType) -> Spec:
 
 
 def _sweep(alt: ModuleType) -> Spec:
-    band, settings, here = (_of(alt, name) for name in ("band", "settings", "here"))
-    x = alt.X("place:Q", title="@key", axis=alt.Axis(labels=False, ticks=False, grid=False))
+    line, settings, here = (_of(alt, name) for name in ("line", "settings", "here"))
+    axis = alt.Axis(values=alt.ExprRef("@ticks"), grid=False, labelOverlap=False, labelExpr=NAMED)
+    x = alt.X("place:Q", title="@key", axis=axis, scale=alt.Scale(domain=alt.ExprRef("@places"), nice=False))
     y = alt.Y("value:Q", title="@quality", scale=alt.Scale(zero=False))
     said = [alt.Tooltip("setting:N", title="@key"), alt.Tooltip("told:N", title="@quality")]
     return _named(
         alt, "sweep", "@description",
-        band.mark_area(opacity=0.2, color=PURPLE).encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
-        settings.mark_line(color=PURPLE).encode(x=x, y=y),
+        line.mark_line(color=PURPLE, strokeWidth=1, opacity=0.6).encode(x=x, y=y),
+        settings.mark_rule(color=PURPLE).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", tooltip=said),
+        settings.mark_point(filled=True, size=alt.ExprRef(MARK), color=PURPLE).encode(x=x, y=y, tooltip=said),
         here.mark_rule(strokeDash=[3, 3], color=PURPLE).encode(x=x),
-        here.mark_point(filled=True, size=110, shape="triangle-up", color=PURPLE).encode(x=x, y=y, tooltip=said),
+        here.mark_point(filled=True, size=130, shape="triangle-up", color=PURPLE).encode(x=x, y=y, tooltip=said),
         height=150,
     )  # fmt: skip
 
@@ -238,7 +288,7 @@ def _results(alt: ModuleType) -> Spec:
     rows, x = _of(alt, "results"), alt.X("value:Q", title="@quality", scale=alt.Scale(zero=False))
     colour, shape = _series(alt, "result:N")
     look = {"color": colour, "yOffset": alt.YOffset("result:N")}
-    y = alt.Y("name:N", sort=None, axis=alt.Axis(title=None, grid=True, **_names(alt)))
+    y = _by_name(alt, grid=True)
     return _named(
         alt, "results", "@description",
         rows.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y, **look),
@@ -252,63 +302,82 @@ def _results(alt: ModuleType) -> Spec:
 def _steps(alt: ModuleType, title: str | None = None) -> Any:
     axis = alt.Axis(title=title, values=alt.ExprRef("@ticks"), format="d", grid=False, labels=title is not None,
                     ticks=False)  # fmt: skip
-    return alt.X("step:Q", axis=axis, scale=alt.Scale(domain=alt.ExprRef("@steps"), nice=False))
+    return alt.X("step:Q", axis=axis, scale=_all_steps(alt))
+
+
+def _all_steps(alt: ModuleType) -> Any:
+    return alt.Scale(domain=alt.ExprRef("@steps"), nice=False)
+
+
+def _above(alt: ModuleType, title: str) -> Spec:
+    """The title of an axis above it, from the left."""
+    at = {"titleX": alt.ExprRef("@from"), "titleY": -8, "titleAlign": "left", "titleBaseline": "bottom"}
+    return {"title": title, "titleAngle": 0, "titleLimit": alt.ExprRef("@across"), **at}
+
+
+def _beside(alt: ModuleType) -> Any:
+    """A legend in the line of such a title."""
+    place = {"orient": "none", "legendX": 0, "legendY": alt.ExprRef("@raised"), "direction": "horizontal"}
+    return alt.Legend(title=None, labelLimit=alt.ExprRef("@label"), **place)
+
+
+def _answers(alt: ModuleType) -> Any:
+    return alt.Color("answer:N", scale=alt.Scale(domain=alt.ExprRef("@answers"), range=list(ANSWERS)), legend=None)
 
 
 def _traces(alt: ModuleType) -> Spec:
-    traces, x = _of(alt, "traces"), _steps(alt)
-    y = alt.Y("answer:N", sort=None, axis=alt.Axis(title="answer", ticks=False, domain=False, grid=True, **_names(alt)))
-    colour = alt.Color("answer:N", scale=alt.Scale(domain=alt.ExprRef("@answers"), range=list(ANSWERS)), legend=None)
-    shape = alt.Shape("verdict:N", scale=_scale(alt, VERDICTS, VERDICT_SHAPES), legend=_untitled(alt))
+    traces, y = _of(alt, "traces"), _by_name(alt, grid=True, **_above(alt, "answers"))
+    shape = alt.Shape("verdict:N", scale=_scale(alt, VERDICTS, VERDICT_SHAPES), legend=_beside(alt))
     said = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
-    return _named(
-        alt, "traces", "@description",
-        traces.mark_point(filled=True, size=150, cursor="pointer").encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=said
-        ),
-        height=ROWS,
-    )  # fmt: skip
-
-
-def _left(alt: ModuleType, title: str) -> Any:
-    return alt.Axis(title=title, tickCount=3, grid=True, **_names(alt))
+    points = traces.mark_point(filled=True, size=alt.ExprRef(MARK), cursor="pointer").encode(
+        x=_steps(alt), y=y, color=_answers(alt), shape=shape, tooltip=said
+    )
+    return _in_line(_named(alt, "traces", "@description", points, height=ROWS))
 
 
 def _scores(alt: ModuleType) -> Spec:
+    """The scores of one verifier: each has an axis of its own, since each has a scale of its own."""
     scores = _of(alt, "scores")
-    y = alt.Y("score:Q", axis=_left(alt, "score"), scale=alt.Scale(zero=False, padding=8))
-    colour, shape = _series(alt, "verifier:N")
-    by = {"x": _steps(alt), "y": y, "color": colour}
-    return _named(
+    axis = alt.Axis(tickCount=3, grid=True, **_room(alt), **_above(alt, "@verifier"))
+    by = {"x": _steps(alt), "y": alt.Y("score:Q", axis=axis, scale=alt.Scale(zero=False, padding=8))}
+    return _in_line(_named(
         alt, "scores", "@description",
-        scores.mark_line(opacity=0.4).encode(strokeDash=alt.StrokeDash("verifier:N", legend=None), **by),
-        scores.mark_point(filled=True, size=60).encode(
-            shape=shape, tooltip=["step:Q", "sample:Q", "verifier:N", "score:Q"], **by
+        scores.mark_line(opacity=0.4, color=GREY).encode(**by),
+        scores.mark_point(filled=True, size=alt.ExprRef(MARK), color=BLUE).encode(
+            tooltip=["step:Q", "sample:Q", "verifier:N", "score:Q"], **by
         ),
-        height=90,
-    )  # fmt: skip
+        height=60,
+    ))  # fmt: skip
 
 
 def _spent(alt: ModuleType) -> Spec:
-    spent = _of(alt, "spent")
-    x, y = _steps(alt), alt.Y("spent:Q", axis=_left(alt, "tokens so far"))
-    return _named(
+    spent, axis = _of(alt, "spent"), alt.Axis(tickCount=3, grid=True, **_room(alt), **_above(alt, "tokens so far"))
+    series, shapes = alt.ExprRef("@series"), list(SHAPES)
+    colour = alt.Color("series:N", scale=alt.Scale(domain=series, range=list(ANSWERS)), legend=_beside(alt))
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=series, range=shapes), legend=_beside(alt))
+    by = {"x": _steps(alt), "y": alt.Y("spent:Q", axis=axis), "color": colour}
+    return _in_line(_named(
         alt, "spent", "@description",
-        spent.mark_area(interpolate="step-before", opacity=0.25, color=GREY).encode(x=x, y=y),
-        spent.mark_line(interpolate="step-before", color=GREY).encode(x=x, y=y, tooltip=["step:Q", "spent:Q"]),
+        spent.mark_line(interpolate="step-before", opacity=0.5).encode(**by),
+        spent.mark_point(filled=True, size=alt.ExprRef(MARK)).encode(
+            shape=shape, tooltip=["step:Q", "series:N", "spent:Q"], **by
+        ),
         height=70,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _stops(alt: ModuleType) -> Spec:
-    stops, y, x = _of(alt, "stops"), _by_name(alt, "policy"), _steps(alt, "traces in order")
-    start = alt.X("from:Q", scale=alt.Scale(domain=alt.ExprRef("@steps"), nice=False))
-    colour = alt.Color("answer:N", scale=alt.Scale(domain=alt.ExprRef("@answers"), range=list(ANSWERS)), legend=None)
-    said = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N"]
-    return _named(
+    stops, x = _of(alt, "stops"), _steps(alt, "traces in order")
+    y, colour = _by_name(alt, **_above(alt, "where each policy stopped")), _answers(alt)
+    start, chosen = (alt.X(field, scale=_all_steps(alt)) for field in ("from:Q", "chosen:Q"))
+    said = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
+    return _in_line(_named(
         alt, "stops", "@description",
         stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=said),
         stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, color=colour, tooltip=said),
-        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="said:N"),
+        stops.transform_filter("datum.chosen").mark_point(size=90, strokeWidth=2.5).encode(
+            x=chosen, y=y, color=colour, tooltip=said
+        ),
+        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
         height=ROWS,
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 from toolkit.show.dashboard.charts import charts, import_altair
 
 SCRIPTS = (
-    "base", "state", "table", "charts", "sweeps", "plane", "differences", "picture", "examples", "page",
+    "base", "state", "table", "charts", "sweeps", "plane", "differences", "headroom", "picture", "examples", "page",
 )  # fmt: skip
 """The page's own scripts in their order: one text, since later parts use earlier ones."""
 FIRST = "drawFirst();"

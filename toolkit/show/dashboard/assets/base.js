@@ -68,6 +68,12 @@ function choice(id, name, texts, chosen, heard) {
   return element("span", { class: "choice" }, element("label", { for: id }, name), " ", select);
 }
 
+// A part of the page, and the link to it, where there is something to show.
+function showPart(id, there) {
+  place(id).hidden = !there;
+  for (const link of document.querySelectorAll(`.parts a[href="#${id}"]`)) link.hidden = !there;
+}
+
 // The head and the body of a table. A row is cells, or an element; a cell is a text, a number, or an element.
 function tableOf(heads, rows) {
   const text = (value) => (value === null || value === undefined ? "–" : String(value));

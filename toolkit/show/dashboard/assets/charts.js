@@ -16,11 +16,51 @@ function filled(part, own) {
   return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filled(value, own)]));
 }
 
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = "12px system-ui, sans-serif";
+const wide = (text) => ruler.measureText(text).width;
+
+// A text that fits: what is too long loses its middle, since beginnings and ends tell names apart.
+function cutTo(text, room) {
+  if (text.length < 1000 && wide(text) <= room) return text;
+  const signs = Array.from(text);
+  const kept = (count) => `${signs.slice(0, Math.ceil(count / 2)).join("")}…${signs.slice(signs.length - Math.floor(count / 2)).join("")}`;
+  let [least, most] = [1, Math.min(signs.length, 200)];
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (wide(kept(middle)) <= room) least = middle;
+    else most = middle - 1;
+  }
+  return kept(least);
+}
+
+// A name in one line where it fits, or else in up to three, broken before a bracket and after blanks and commas.
+function lined(text, room) {
+  if (text.length < 1000 && wide(text) <= room) return [text];
+  const lines = [""];
+  for (const part of text.split(/(?<=[ ,])|(?=\[)/)) {
+    const last = lines[lines.length - 1];
+    const full = part[0] === "[" || last.length + part.length > 200 || wide((last + part).trim()) > room;
+    if (last && full && lines.length < 3) lines.push(part);
+    else lines[lines.length - 1] += part;
+  }
+  return lines.map((line) => cutTo(line.trim(), room));
+}
+
+// Room for the names of rows at the left of a chart, and how high its rows are with the names in lines.
+const roomOf = (width) => Math.round(width < 480 ? 0.38 * width : Math.min(240, 0.3 * width));
+function inRows(lines, least = 22) {
+  const each = Math.max(least, 8 + 14 * lines.reduce((most, one) => Math.max(most, one.length), 1));
+  return { lines, height: Math.max(lines.length, 1) * each };
+}
+
 // One chart in one place: what is asked last is drawn last, and data alone change without a new chart.
 function draw(at, chart, own, data, heard) {
   const width = place(at).clientWidth;
-  const room = { names: Math.round(Math.min(240, width * 0.3)), legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
-  const filling = { ...room, ...own };
+  const names = roomOf(width);
+  const rows = own.called ? inRows(own.called.map((name) => lined(name, names - 8)), own.each) : {};
+  const room = { names, lines: [], legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
+  const filling = { ...room, ...rows, ...own };
   const wanted = JSON.stringify([chart, filling, Object.entries(data).map(([name, rows]) => [name, rows.length > 0])]);
   const held = drawn.get(at) || { turn: Promise.resolve() };
   const asked = {};

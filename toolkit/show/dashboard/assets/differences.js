@@ -1,7 +1,6 @@
-// Differences to a baseline of choice, fixes and flips, headroom, curves, and results side by side.
+// Differences to a baseline of choice, fixes and flips, and results side by side.
 
 const MOST_ROWS = 40;
-const tall = (rows, each = 22) => Math.max(rows, 1) * each;
 
 function chosenBaseline() {
   const { baselines } = current().pairs;
@@ -39,11 +38,11 @@ function drawDifferences() {
   const points = { ...quality, label: quality.share ? "points" : quality.label };
   const told = (part, number) => pairs[part][at][number];
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
-  const rows = rowsOf(all).map((number) => {
+  const rows = rowsOf(all).map((number, row) => {
     const scaled = (part) => (told(part, number) === null ? null : told(part, number) * quality.scale);
     const apart = told("differs", number);
     return {
-      name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
+      row, name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
       said: withLimits(quality, told("difference", number), told("low", number), told("high", number), true),
       p: told("p", number) === null ? "–" : told("p", number).toFixed(4), fixes: told("fixes", number), flips: told("flips", number),
       told: told("low", number) === null ? "no limits" : apart ? "told apart" : "not told apart",
@@ -53,85 +52,39 @@ function drawDifferences() {
   const limited = pairs.low[at].some((low) => low !== null);
   const many = own ? "differences to it" : "pairs of policies";
   const limits = limited ? `${100 * found.level} % limits that hold for all ${many} at once. ${apartOf(rows, all)}`
-    : `No limits: so many policies have them to the baseline of the result alone.${cutTo(rows, all)}`;
+    : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
   const title = `Δ ${points.label}, minus ${name}`;
   NAMES_OF.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
   NAMES_OF.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
   if (!rows.length) absent("forest", "No policy passes the filters.");
-  else draw("forest", "forest", { difference: title, description: title, height: tall(rows.length) }, { rows, zero: [{ zero: 0 }] });
+  else draw("forest", "forest", { difference: title, description: title, called: rows.map((one) => one.name) }, { rows, zero: [{ zero: 0 }] });
   numbersBelow("forest-numbers", ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
   const counts = rows.filter((one) => one.fixes !== null);
-  const bars = counts.flatMap((one) => [
-    { name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },
-    { name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
+  const bars = counts.flatMap((one, row) => [
+    { row, name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },
+    { row, name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
   ]);
   if (!bars.length) absent("changes", "No fixes and flips are known here.");
-  else draw("changes", "changes", { description: "fixes against flips", height: tall(counts.length) }, { changes: bars });
+  else {
+    const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));
+    const called = counts.map((one) => one.name);
+    draw("changes", "changes", { description: "fixes against flips", called, ends }, { changes: bars });
+  }
   numbersBelow("changes-numbers", ["policy", "fixes", "flips"], counts.map((one) => [one.name, one.fixes, one.flips]));
 }
 
 function apartOf(rows, all) {
   const few = state.picked.length > 2 ? "picked ones" : "first";
   const count = rows.filter((one) => one.told === "told apart").length;
-  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${cutTo(rows, all, few)}`;
+  return `${count} of ${counted(rows.length, "policy is", "policies are")} told apart from it.${fewOf(rows, all, few)}`;
 }
 
-const cutTo = (rows, all, few = "first") => (all.length > rows.length ? ` Of ${all.length} the ${few} are drawn.` : "");
-
-function drawHeadroom() {
-  const found = current();
-  const room = found.headroom;
-  place("headroom-section").hidden = !room;
-  if (!room) return;
-  const percent = { scale: 100, decimals: 1, significant: 0 };
-  const measured = (measure, number) => (room.measures[measure] || [])[number] || [null, null, null];
-  const all = passing().filter((number) => room.accuracy[number] !== null);
-  const numbers = rowsOf(all);
-  const said = (measure, number) => withLimits(percent, ...measured(measure, number));
-  const ends = room.baseline === null ? "" : ` Of headroom: how far from ${policy(room.baseline).called} (0) to ${policy(room.oracle).called} (100).`;
-  fill("headroom-said", `What each policy lacks to ${policy(room.oracle).called}, which sees gold.${ends} `
-    + (room.parts ? "Generation: no trace is right that it might have answered with. Stopping: one is, but it paid for "
-      + "none. Selection: it paid for one and answered something else." : "The parts of the gap are not in this result: "
-      + "save it with them (--headroom).") + cutTo(numbers, all, state.picked.length > 2 ? "picked ones" : "first"));
-  const heads = ["policy", "accuracy %", "of headroom %", "regret %", "generation %", "stopping %", "selection %"];
-  const table = numbers.map((number) => [policy(number).called, shown(percent, room.accuracy[number]),
-    ...["share_of_headroom", "regret", "generation", "stopping", "selection"].map((one) => said(one, number))]);
-  numbersBelow("headroom-numbers", heads, table);
-  if (!room.parts) {
-    absent("headroom", "");
-    place("headroom-numbers").open = true;
-    return;
-  }
-  const bars = numbers.flatMap((number) => ["right", "selection", "stopping", "generation"].map((part, at) => {
-    const [value, low, high] = part === "right" ? [room.accuracy[number], null, null] : measured(part, number);
-    return { name: policy(number).called, part, place: at, share: 100 * value, text: withLimits(percent, value, low, high) };
-  }));
-  NAMES_OF.set("headroom", `The gap of ${counted(numbers.length, "policy", "policies")} to always right, in its parts`);
-  draw("headroom", "headroom", { description: "headroom", height: tall(numbers.length) }, { bars });
-}
-
-function drawCurves() {
-  const { curves } = current();
-  place("curves-section").hidden = !curves || !curves.length;
-  if (!curves || !curves.length) return;
-  const pools = [...new Set(curves.map((row) => row.pool))];
-  const at = Math.max(pools.indexOf(state.pool), 0);
-  fill("curves-controls", pools.length > 1 ? choice("pool", "pool", pools, at, (to) => change({ pool: pools[to] })) : null);
-  const percent = { scale: 100, decimals: 1, significant: 0 };
-  const rows = curves.filter((row) => row.pool === pools[at]).map((row) => ({
-    series: row.series, k: row.k, estimate: 100 * row.estimate, low: row.low === null ? null : 100 * row.low,
-    high: row.high === null ? null : 100 * row.high, said: withLimits(percent, row.estimate, row.low, row.high),
-  }));
-  const ticks = [...new Set(rows.map((row) => row.k))].sort((one, other) => one - other);
-  NAMES_OF.set("curves", `Curves over the number of traces of the pool ${pools[at]}`);
-  draw("curves", "curves", { ticks, series: [...new Set(rows.map((row) => row.series))], description: "curves" }, { lines: rows });
-  numbersBelow("curves-numbers", ["series", "k", "%"], rows.map((row) => [row.series, row.k, row.said]));
-}
+const fewOf = (rows, all, few = "first") => (all.length > rows.length ? ` Of ${all.length} the ${few} are drawn.` : "");
 
 // Several results: the policies of one name beside each other, by what they are ranked by or by a cost.
 function drawResults() {
-  place("results-section").hidden = results.length < 2;
+  showPart("results-section", results.length > 1);
   if (results.length < 2) return;
   const held = (result, name) => result.metrics.find((one) => one.metric === name);
   const forms = current().metrics.filter((one) => (one.cost || one.metric === current().metric)
@@ -160,15 +113,16 @@ function drawResults() {
   const told = (found) => (found ? withLimits(form, found.value, found.low, found.high) : "–");
   const rows = kept.flatMap((name) => results.map((result) => ({ result, found: cell(result, name) }))
     .filter((one) => one.found).map(({ result, found }) => ({
-      name: called.get(name), result: result.name, value: scaled(found.value), low: scaled(found.low),
-      high: scaled(found.high), told: told(found),
+      row: kept.indexOf(name), name: called.get(name), result: result.name, value: scaled(found.value),
+      low: scaled(found.low), high: scaled(found.high), told: told(found),
     })));
   const matched = shared.length ? "Policies are matched by their names" : "No policy has the same name in two results";
   fill("results-said", `${form.axis}. ${matched}; `
-    + `each interval is of its own result, and says nothing of their difference.${cutTo(kept, all)}`);
+    + `each interval is of its own result, and says nothing of their difference.${fewOf(kept, all)}`);
   NAMES_OF.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
   draw("results", "results", {
-    quality: form.axis, series: results.map((one) => one.name), description: "results", height: tall(2 * kept.length),
+    quality: form.axis, series: results.map((one) => one.name), description: "results", called: kept.map((name) => called.get(name)),
+    each: 16 * results.length,
   }, { results: rows });
   numbersBelow("results-numbers", ["policy", ...results.map((one) => one.name)],
     kept.map((name) => [called.get(name), ...results.map((one) => told(cell(one, name)))]));

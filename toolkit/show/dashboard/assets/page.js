@@ -30,16 +30,40 @@ function drawFirst() {
   requestAnimationFrame(() => setTimeout(() => performance.mark("table")));
 }
 
+// Names, legends and a question's picture are laid out for a width: another one has them drawn again.
+function heardWidth() {
+  let waiting = null;
+  window.addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { if (window.innerWidth !== state.width) change({ width: window.innerWidth }); }, 120);
+  });
+}
+
+const PRINTED = ["left-out", "forest-numbers", "changes-numbers", "headroom-numbers", "curves-numbers", "results-numbers"];
+
+// On paper nothing opens: what is closed is open there, and closed again after.
+function heardPaper() {
+  let closed = [];
+  window.addEventListener("beforeprint", () => {
+    closed = PRINTED.map(place).filter((one) => !one.open);
+    for (const one of closed) one.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
+}
+
 function drawCharts() {
+  heardPaper();
   watch(["cost"], drawCosts);
-  watch(["cost", "picked", "sweeps"], drawPlane);
-  watch(["sweeps"], moveSweeps);
+  watch(["cost", "picked", "sweeps", "width"], drawPlane);
+  watch(["sweeps", "width"], moveSweeps);
   watch(["baseline"], drawBaselines);
-  watch(["baseline", "find", "only", "sort", "down", "picked"], drawDifferences);
-  watch(["find", "only", "sort", "down", "picked"], drawHeadroom);
-  watch(["pool"], drawCurves);
-  watch(["side"], drawResults);
+  watch(["baseline", "find", "only", "sort", "down", "picked", "width"], drawDifferences);
+  watch(["find", "only", "sort", "down", "picked", "width"], drawHeadroom);
+  watch(["pool", "width"], drawCurves);
+  watch(["side", "width"], drawResults);
   watch(["picked", "example", "show", "group", "seek"], () => drawExamples());
+  watch(["width"], () => drawBlocks());
+  heardWidth();
   for (const part of [drawCosts, drawPlane, drawSweeps, drawBaselines, drawDifferences, drawHeadroom, drawCurves, drawResults]) part();
   drawExamples().then(() => Promise.all([...drawn.values()].map((one) => one.turn))).then(() => {
     document.body.dataset.ready = "all";

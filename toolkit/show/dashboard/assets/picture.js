@@ -5,6 +5,7 @@ const BLOCKS = 6;
 const CUT = 20000;
 const loaded = new Map();
 const whole = new WeakMap();
+let shownBlocks = [];
 
 function rowsAt(table, example) {
   return Array.from({ length: table.starts[example + 1] - table.starts[example] }, (_, at) => table.starts[example] + at);
@@ -37,7 +38,8 @@ async function drawExample(data, example) {
     element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => frameOf(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
     element("div", { id: "texts" }));
-  const turns = blocks.slice(0, BLOCKS).map((block, at) => drawBlock(block, at));
+  shownBlocks = blocks.slice(0, BLOCKS);
+  const turns = [drawBlocks()];
   if (data.texts) turns.push(drawTexts(data, example, blocks));
   await Promise.all(turns);
 }
@@ -51,7 +53,9 @@ function blocksOf(data, example, numbers) {
   const scores = new Map();
   for (const row of rowsAt(paths.scores, example)) {
     const key = `${paths.scores.slice[row]}/${paths.scores.sample[row]}`;
-    scores.set(key, [...(scores.get(key) || []), { verifier: paths.verifiers[paths.scores.verifier[row]], score: paths.scores.score[row] }]);
+    scores.set(key, [...(scores.get(key) || []), {
+      verifier: paths.verifiers[paths.scores.verifier[row]], score: paths.scores.score[row], tokens: paths.scores.tokens[row],
+    }]);
   }
   const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
   const blocks = [];
@@ -74,54 +78,120 @@ function blocksOf(data, example, numbers) {
         scores: own.map((one) => `${one.verifier}: ${one.score}`).join(", "),
       };
     });
+    const paid = [...new Set(mine.filter((stop) => paths.stops.verified[stop]).map((stop) => paths.verifiers[paths.stops.verifier[stop]]))];
     const last = (stop) => Math.max(...stops.filter((one) => paths.stops.policy[one] === paths.stops.policy[stop]).map((one) => paths.stops.part[one]));
     const ends = mine.map((stop) => {
       const number = paths.stops.policy[stop];
       const end = paths.stops.part[stop] === last(stop);
       const answer = word(outcome(data, "answer", number, example));
+      const right = sign(outcome(data, "correct", number, example));
       const ending = outcome(data, "ending", number, example);
       const verified = paths.stops.verified[stop];
+      const chose = paths.stops.slice[stop] === slice ? steps.find((one) => one.sample === paths.stops.sample[stop]) : undefined;
       return {
         number, name: policy(number).called, from: 0.5, step: paths.stops.steps[stop], steps: paths.stops.steps[stop],
         generated: paths.stops.generated[stop], answer, ending: ending < 0 ? "–" : ENDINGS[ending],
         verified: verified ? `${verified} by ${paths.verifiers[paths.stops.verifier[stop]]}` : "none",
-        said: end ? `${answer} ${sign(outcome(data, "correct", number, example))}` : "goes on elsewhere",
+        chosen: chose ? chose.step : 0, chose: chose ? `trace ${chose.step}` : "–",
+        said: end ? `${answer} ${right}` : "goes on elsewhere", ends: end, right,
       };
     });
     ends.sort((one, other) => numbers.indexOf(one.number) - numbers.indexOf(other.number));
-    blocks.push({ slice: paths.slices[slice], key: slice, rule: paths.rules[paths.orders.rule[row]], steps, ends });
+    blocks.push({ slice: paths.slices[slice], key: slice, rule: paths.rules[paths.orders.rule[row]], steps, ends, spent: spentOf(steps, paid) });
   }
   return blocks;
 }
 
+// Tokens so far along an order: of its traces alone, and with what each verifier that was paid there took.
+function spentOf(steps, verifiers) {
+  return [null, ...verifiers].flatMap((verifier) => {
+    let verified = 0;
+    const rows = steps.map((one) => {
+      for (const each of one.each) if (each.verifier === verifier) verified += each.tokens ?? NaN;
+      const spent = one.spent === null ? NaN : one.spent + verified;
+      return { step: one.step, series: verifier === null ? "traces" : `with ${verifier}`, spent };
+    });
+    return verifier === null || verified > 0 ? rows.filter((one) => Number.isFinite(one.spent)) : [];
+  });
+}
+
+const verifiersOf = (block) => [...new Set(block.steps.flatMap((one) => one.each.map((each) => each.verifier)))];
+
 function frameOf(block, at) {
   const chart = (name) => element("div", { id: `block-${at}-${name}`, class: "chart" });
   const ends = block.ends.map((end) => `${end.name} stops after ${end.steps}: ${end.said}`);
+  const chosen = block.ends.some((end) => end.chosen) ? ", a ring the trace whose answer it gave" : "";
   return element("section", { class: "block" },
     element("h4", null, `${block.slice}, order ${block.rule}`),
-    chart("traces"), chart("scores"), chart("spent"), chart("stops"),
+    chart("traces"), ...verifiersOf(block).map((_, number) => chart(`scores-${number}`)), chart("spent"), chart("stops"),
+    element("p", { class: "quiet" }, `A line is how far a policy went, its end where it stopped${chosen}.`),
     element("details", { id: `block-${at}-numbers` }), element("p", { class: "unseen" }, ends.join(". ")));
 }
 
+// Where the plots of a block begin and end: the same for all its parts, so that each step is one place in all.
+function placesOfBlock(block, width) {
+  const names = roomOf(width);
+  const narrow = width < 480;  // a phone has no room at the right: what was answered stands with the name
+  const longest = narrow ? 0 : Math.max(0, ...block.ends.map((end) => wide(end.said)));
+  const room = Math.round(Math.min(longest + 14, 0.3 * width)) + 8;
+  const [left, steps] = [names + 8, Math.max(block.steps.length, 1)];
+  const plot = Math.max(width - left - room, 40);
+  const apart = Math.max(1, Math.ceil(steps / (plot / 30)));
+  return {
+    names, narrow, left, right: room, wide: plot, across: plot + names, from: -names, top: 28, bottom: 6,
+    mark: Math.max(20, Math.min(150, (plot / steps) ** 2 * 0.8)), steps: [0.5, steps + 0.5],
+    ticks: block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0),
+  };
+}
+
+// A legend of some names beside a title, in as many rows as it takes, and the room that it has above the plot.
+function legendOf(names, own) {
+  const each = names.reduce((most, one) => Math.max(most, wide(one)), 0) + 34;
+  const across = own.wide + own.right;
+  const legend = Math.max(1, Math.min(names.length, Math.floor(across / each)));
+  const rows = Math.ceil(names.length / legend);
+  return { legend, label: across / legend - 24, raised: -8 - 16 * rows, top: 12 + 16 * rows };
+}
+
+function drawBlocks() {
+  const there = (at) => place(`block-${at}-stops`);
+  return Promise.all(shownBlocks.map((block, at) => (there(at) ? drawBlock(block, at) : null)));
+}
+
 async function drawBlock(block, at) {
-  const steps = [0.5, Math.max(block.steps.length, 1) + (block.steps.length > 6 ? 2.5 : 1.5)];
-  const answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
-  const apart = Math.max(1, Math.ceil(block.steps.length / (place(`block-${at}-stops`).clientWidth / 50)));
-  const ticks = block.steps.map((one) => one.step).filter((step) => step === 1 || step % apart === 0);
-  const own = { steps, answers, ticks, description: "picture of one question" };
-  const scores = block.steps.flatMap((one) => one.each.map((each) => ({ ...each, step: one.step, sample: one.sample })));
+  const own = { ...placesOfBlock(block, place(`block-${at}-stops`).clientWidth), description: "picture of one question" };
+  own.answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
+  const series = [...new Set(block.spent.map((one) => one.series))];
   NAMES_OF.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
-  NAMES_OF.set(`block-${at}-scores`, "Scores of the traces by verifier");
-  NAMES_OF.set(`block-${at}-spent`, "Tokens so far");
-  NAMES_OF.set(`block-${at}-stops`, block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
-  const rows = block.steps.map((one) => { const { each, ...rest } = one; return { ...rest, tokens: String(rest.tokens) }; });
-  numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", "tokens so far"],
-    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–", one.spent]));
-  const known = block.steps.filter((one) => one.spent !== null).map(({ step, spent }) => ({ step, spent }));
-  const turns = [draw(`block-${at}-traces`, "traces", { ...own, height: tall(new Set(rows.map((one) => one.answer)).size, 26) }, { traces: rows }, (datum) => toText(block.key, datum.sample))];
-  if (scores.length) turns.push(draw(`block-${at}-scores`, "scores", { ...own, series: [...new Set(scores.map((one) => one.verifier))] }, { scores }));
-  if (known.length) turns.push(draw(`block-${at}-spent`, "spent", own, { spent: known }));
-  turns.push(draw(`block-${at}-stops`, "stops", { ...own, height: tall(block.ends.length) }, { stops: block.ends }));
+  NAMES_OF.set(`block-${at}-spent`, `Tokens so far of the ${series.join(", and ")}`);
+  NAMES_OF.set(`block-${at}-stops`,
+    block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
+  numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", ...series.map((one) => `tokens so far, ${one}`)],
+    block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–",
+      ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
+  const called = [...new Set(block.steps.map((one) => one.answer))];
+  const rows = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
+  const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
+  const turns = [draw(`block-${at}-traces`, "traces", { ...own, ...verdicts, called, each: 26 }, { traces: rows },
+    (datum) => toText(block.key, datum.sample))];
+  verifiersOf(block).forEach((verifier, number) => {
+    const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier)
+      .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample })));
+    NAMES_OF.set(`block-${at}-scores-${number}`, `Scores of the traces by ${verifier}`);
+    turns.push(draw(`block-${at}-scores-${number}`, "scores",
+      { ...own, verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) }, { scores }));
+  });
+  if (series.length) {
+    turns.push(draw(`block-${at}-spent`, "spent",
+      { ...own, ...legendOf(series, own), series, mark: Math.min(own.mark, 40) }, { spent: block.spent }));
+  }
+  const short = (end, room) =>
+    (end.ends ? `${cutTo(end.answer, room - wide(` ${end.right}`))} ${end.right}` : end.said);
+  const below = (end) => (own.narrow ? [`→ ${short(end, own.names - 24)}`] : []);
+  const lines = block.ends.map((end) => [...lined(end.name, own.names - 8), ...below(end)]);
+  const left = (end) => own.wide * (1 - (end.step - 0.5) / (own.steps[1] - 0.5)) + own.right - 12;
+  const stops = block.ends.map((end, row) => ({ ...end, row, words: own.narrow ? "" : short(end, left(end)) }));
+  turns.push(draw(`block-${at}-stops`, "stops", { ...own, ...inRows(lines), bottom: 42 }, { stops }));
   await Promise.all(turns);
 }
 
@@ -195,23 +265,24 @@ function textOf(name, text, id) {
 // around its first place is shown.
 function mark(wanted) {
   let count = 0;
-  const find = wanted.toLowerCase();
+  const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "giu");
   for (const body of document.querySelectorAll("#texts pre")) {
     const { all, end } = whole.get(body);
-    const low = find ? all.toLowerCase() : "";
-    const first = find ? low.indexOf(find) : -1;
+    pattern.lastIndex = 0;
+    const first = wanted ? all.search(pattern) : -1;
     const from = first >= end ? first - 200 : 0;
     const to = from + end;
     const parts = [];
     let at = from;
-    for (let next = first; next >= 0 && count < 1000; next = low.indexOf(find, next + find.length)) {
+    for (const { 0: found, index } of first < 0 ? [] : all.matchAll(pattern)) {
+      if (count === 1000) break;
       count += 1;
-      if (next + find.length > to) continue;
-      parts.push(all.slice(at, next), element("mark", null, all.slice(next, next + find.length)));
-      at = next + find.length;
+      if (index + found.length > to) continue;
+      parts.push(all.slice(at, index), element("mark", null, found));
+      at = index + found.length;
     }
     body.replaceChildren(from > 0 ? "… " : "", ...parts, all.slice(at, to));
-    body.parentElement.hidden = find !== "" && first < 0;
+    body.parentElement.hidden = wanted !== "" && first < 0;
   }
   place("within-count").textContent = wanted ? (count === 1000 ? "1,000 places or more" : counted(count, "place")) : "";
 }

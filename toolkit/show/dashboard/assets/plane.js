@@ -69,7 +69,7 @@ function drawPlane() {
   const points = found.policies.map((_, number) => pointOf(number, quality, cost))
     .filter((one) => one.value !== null && one.cost !== null);
   const front = frontOf(points);
-  for (const one of points) one.fill = front.includes(one) ? 1 : 0.25;
+  for (const one of points) one.fill = front.includes(one) ? 1 : 0;
   const moved = sliderPoints(quality, cost);
   const ends = [...points, ...moved].map((one) => one.cost);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];

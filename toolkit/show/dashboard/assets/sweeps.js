@@ -50,7 +50,7 @@ function nearest(sweep, wanted, moved) {
 
 function drawSweeps() {
   const { sweeps } = current();
-  place("sweeps-section").hidden = !sweeps.length;
+  showPart("sweeps-section", sweeps.length > 0);
   fill("sweeps", ...sweeps.map((sweep, at) => {
     const sliders = sweep.keys.map((key, k) => {
       const id = `slider-${at}-${k}`;
@@ -110,9 +110,24 @@ function drawSweep(at) {
     };
   };
   const rows = along.map(row).sort((one, other) => one.place - other.place);
-  NAMES_OF.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${sweep.keys[k].key}, at ${nameOf(sweep, setting)}`);
-  draw(`sweep-${at}`, "sweep", { key: sweep.keys[k].key, quality: quality.label, description: sweep.name },
-    { band: rows.filter((one) => one.low !== null), settings: rows, here: [row(setting)] });
+  const key = sweep.keys[k];
+  NAMES_OF.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${key.key}, at ${nameOf(sweep, setting)}`);
+  const places = placesOf(key.values, place(`sweep-${at}`).clientWidth);
+  draw(`sweep-${at}`, "sweep", { ...places, key: key.key, quality: quality.label, description: sweep.name },
+    { line: ordered(key.values) ? rows : [], settings: rows, here: [row(setting)] });
+}
+
+// Only settings that are numbers have something between them that a line may hint at.
+const ordered = (values) => values.every((value) => value.trim() && Number.isFinite(Number(value)));
+
+// The axis of a sweep: its settings side by side, with the values of as many as there is room for.
+function placesOf(values, width) {
+  const lines = values.map((value) => [cutTo(value, 120)]);
+  const longest = lines.reduce((most, [text]) => Math.max(most, wide(text)), 0) + 14;
+  const apart = Math.max(1, Math.ceil((values.length * longest) / Math.max(width - 80, 1)));
+  const ticks = values.map((_, at) => at).filter((at) => at % apart === 0);
+  const mark = Math.max(12, Math.min(60, (2 * width) / values.length));
+  return { lines, ticks, mark, places: [-0.5, values.length - 0.5] };
 }
 
 function moveSweeps() {
