@@ -16,20 +16,16 @@ from IPython.display import Markdown, display
 import thinkback as tb
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
-from replay.latent.adding import add_verifier
-from replay.latent.fitting import fit_verifier
-from replay.latent.verifier_settings import VerifierSettings
-from toolkit.log.describe.worth_table import worth_of_log, worth_tables
 
 here = Path(tempfile.mkdtemp())
 TRAIN, TEST = "split = 'train'", "split = 'test'"
 
 
 def fitted(path, train_on, **asked):
-    """Fit `latent` on a log's states as `thinkback fit-verifier` does, add it to the log, and say what it is worth."""
-    made = fit_verifier(tb.open_log(path), train_on, VerifierSettings(name="latent", model="logistic", **asked))
-    [(_, worth), *_] = worth_of_log(add_verifier(path, made), made.trained, "latent", made.pools)
-    return worth, {signal.name: signal for signal in worth.signals}
+    """Fit `latent` on a log's states, add it to the log, and say what it and every other signal is worth."""
+    made = tb.fit_verifier(path, train_on, name="latent", model="logistic", **asked)
+    [(_, worth), *_] = made.worth
+    return made, {signal.name: signal for signal in worth.signals}
 
 
 def told(found):
@@ -64,8 +60,8 @@ Markdown(
 # question.
 
 # %%
-worth, signals = fitted(planted, TRAIN)
-for table in worth_tables(worth, "the split `test`"):
+made, signals = fitted(planted, TRAIN)
+for table in made.tables():
     display(table.only(["signal", "AUC", "AUC within"]))
 
 # %%
