@@ -17,7 +17,7 @@ from replay.latent.models import MODELS
 from replay.latent.placed_traces import PlacedTraces, PlaceRows
 from replay.latent.traced_values import NO_FOLD, Traces
 from replay.latent.verifier_settings import VerifierSettings
-from toolkit.stats import Interval, aucs_by_group
+from toolkit.stats import Interval, PairedInterval, aucs_by_group
 from toolkit.stats.influences import Influenced, mean_of, pooled_area
 
 FEWEST = 20
@@ -118,17 +118,19 @@ def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -
 
 def transfer(
     traces: PlacedTraces, parts: Mapping[str, np.ndarray], places: Sequence[int], settings: VerifierSettings = PROBE,
-    *, together: bool = False,
+    *, together: bool = False, trained_on: Mapping[str, np.ndarray] | None = None,
 ) -> dict[tuple[str, str], Influenced]:  # fmt: skip
     """Areas by what was trained on and what was measured, both of the `parts`: masks (N,) by name.
 
-    The mean of the areas of the classifiers of each place; `together`: the area of their mean score. Parts without
-    enough to train on, or without right and wrong traces to measure, are left out.
+    The mean of the areas of the classifiers of each place; `together`: the area of their mean score. `trained_on`: the
+    training traces of each part, by default all of them. Parts without enough to train on, or without right and wrong
+    traces to measure, are left out.
     """
     found: dict[tuple[str, str], Influenced] = {}
     held = list(traces.at(places))
     for trained, inside in parts.items():
-        table = score_table(traces, inside & traces.train, held, settings)
+        train = inside & traces.train if trained_on is None else trained_on[trained]
+        table = score_table(traces, train, held, settings)
         for measured, outside in parts.items():
             on = outside & ~traces.train
             scores = [joint(table, places)] if together else [table[:, place] for place in places]
@@ -136,3 +138,15 @@ def transfer(
             if not np.isnan(area.estimate):
                 found[trained, measured] = area
     return found
+
+
+def own_less(areas: Mapping[tuple[str, str], Influenced], level: float = 0.95) -> dict[tuple[str, str], PairedInterval]:
+    """How far what was trained on the part that is measured is above what was trained on another, on the same traces.
+
+    `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
+    """
+    return {
+        (trained, measured): areas[measured, measured].minus(area, level)
+        for (trained, measured), area in areas.items()
+        if trained != measured and (measured, measured) in areas
+    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from replay.latent.place_probes import PROBE, joint, mean_area, pooled, score_table
 from replay.latent.placed_traces import PlacedTraces, PlaceRows
@@ -56,6 +57,21 @@ def some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
     known = np.unique(traces.unit[traces.train])
     drawn = np.random.default_rng(seed).permutation(known)[:count]
     return np.asarray(traces.train & np.isin(traces.unit, drawn))
+
+
+def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """As many training traces (N,) of each part, a mask (N,), as the smallest one has: drawn by the seed, from as many
+    questions as there are.
+    """
+    order = np.random.default_rng(seed).permutation(len(traces.right))
+    inside = {name: order[(part & traces.train)[order]] for name, part in parts.items()}
+    least = min(len(drawn) for drawn in inside.values())
+    found = {}
+    for name, drawn in inside.items():
+        turn = pl.DataFrame({"unit": traces.unit[drawn]}).select(pl.int_range(pl.len()).over("unit")).to_series()
+        found[name] = np.zeros(len(traces.right), bool)
+        found[name][drawn[np.argsort(turn.to_numpy(), kind="stable")[:least]]] = True
+    return found
 
 
 def some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:

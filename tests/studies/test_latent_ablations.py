@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
 from replay.analyses.votes_entropy import votes_entropy
+from replay.latent.placed_traces import placed_traces
+from replay.latent.probe_samples import as_many
 from replay.studies.kit.figures import drawn
 from replay.studies.latent import ablations
 from replay.studies.latent.ablated import FITTED, READERS, TEMPERATURES, TRANSFER, VOTES
@@ -63,7 +65,9 @@ def planted(where: Path, examples: int, **model: object) -> Log:
 
 def _revised(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """A revision of each probe: of every third question right, else wrong."""
-    probes = tables["traces"].filter(pool="probe").join(tables["examples"].select("example_id", "gold"), on="example_id")
+    probes = (
+        tables["traces"].filter(pool="probe").join(tables["examples"].select("example_id", "gold"), on="example_id")
+    )
     right = pl.col("example_id").str.slice(-9).cast(pl.Int64) % 3 == 0
     return probes.with_columns(
         parent_id="trace_id", trace_id=pl.col("trace_id") + "-again", pool=pl.lit("again"), action=pl.lit("self_correct"),
@@ -96,6 +100,38 @@ def test_everything_that_the_log_allows_is_found(ablated: tuple[LatentStudy, ...
         assert [one.length for one in made.suffixes] == [1, 2]
         assert {one.model for one in made.models} == {"xgboost", "logistic", "mlp"}
         assert set(made.missing) == {"the classifier swiglu"}
+
+
+def test_differences_are_those_of_the_areas_on_the_same_traces(ablated: tuple[LatentStudy, ...]) -> None:
+    """A verifier of its own part against each other one: temperatures with as many training rows each."""
+    for study in ablated:
+        made = study.ablations
+        areas = {(one.trained, one.measured): one.area.estimate for one in made.temperatures}
+        assert len({one.rows for one in made.temperatures}) == 1
+        for one in made.temperatures:
+            if one.trained == one.measured:
+                assert one.behind is None
+            else:
+                assert one.behind.difference == pytest.approx(areas[one.measured, one.measured] - one.area.estimate)
+        ((blind, less),) = made.readers_behind.items()
+        assert less.difference == pytest.approx(made.readers["planted"].estimate - made.readers[blind].estimate)
+        assert less.low > 0  # those states know nothing
+        ((other, less),) = made.transfer_behind.items()
+        assert less.difference == pytest.approx(made.transfer[study.dataset].estimate - made.transfer[other].estimate)
+        assert less.low < 0 < less.high
+
+
+def test_as_many_rows_are_drawn_from_as_many_questions_as_there_are(log: Log) -> None:
+    ids = collect(log.scan("examples", ["example_id", "split"]), log)
+    train, test = (ids.filter(split=name)["example_id"] for name in ("train", "test"))
+    traces = placed_traces(log, "planted", train, test, 10_000)
+    assert traces is not None
+    parts = {name: traces.of("pool", name) for name in ("probe", "t1")}
+    found = as_many(traces, parts, 0)
+    assert {int(one.sum()) for one in found.values()} == {int((parts["probe"] & traces.train).sum())}
+    for name, one in found.items():
+        assert not (one & ~(parts[name] & traces.train)).any()
+        assert len(np.unique(traces.unit[one])) == one.sum()  # one trace of each question, as of the probe
 
 
 def test_a_reader_that_sees_nothing_tells_nothing(ablated: tuple[LatentStudy, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from replay.latent.probe_samples import ModelArea, SeededArea
-from replay.studies.kit.cells import shown
+from replay.studies.kit.cells import difference, shown
 from replay.studies.kit.sheet import Column, Row, Sheet, intervals, numbers
 from replay.studies.latent import ablated as missing
 from replay.studies.latent.ablated import Ablations
@@ -57,21 +57,49 @@ def _degrees(studies: Studies) -> list[float]:
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
-    return [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in _degrees(studies)]
+    measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in _degrees(studies)]
+    return [numbers("traces trained on", "rows", 0, drop=1), *measured]
 
 
 def _temperatures(study: LatentStudy) -> Iterator[Row]:
     found = study.ablations.temperatures
     for trained in sorted({one.trained for one in found}):
-        values = {f"measured_{one.measured:g}": shown(one.area) for one in found if one.trained == trained}
-        yield Row((f"{trained:g}",), values=values)
+        own = [one for one in found if one.trained == trained]
+        values = {f"measured_{one.measured:g}": shown(one.area) for one in own}
+        yield Row((f"{trained:g}",), values={"rows": own[0].rows, **values})
 
 
 TEMPERATURES = Sheet[LatentStudy](
     "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
     _temperature_columns, _temperatures,
-    ("each row is fitted on training rows of its own temperature", _places_told, _why(missing.TEMPERATURES)),
+    ("each row is fitted on training rows of its own temperature, of each as many: drawn by the seed", _places_told, _why(missing.TEMPERATURES)),
     "Data set", needed=_any(lambda made: made.temperatures),
+)  # fmt: skip
+
+
+def _carried(study: LatentStudy) -> Iterator[Row]:
+    found = study.ablations
+    for one in found.temperatures:
+        if one.behind is not None:
+            heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
+            yield Row(heads, values={"auc": shown(one.area), "behind": difference(one.behind)})
+    for name, less in found.transfer_behind.items():
+        values = {"auc": shown(found.transfer[name]), "behind": difference(less)}
+        yield Row(("data set", name, study.dataset), values=values)
+    for name, less in found.readers_behind.items():
+        values = {"auc": shown(found.readers[name]), "behind": difference(less)}
+        yield Row(("states", name, study.states), values=values)
+
+
+CARRIED = Sheet[LatentStudy](
+    "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
+    (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
+    (
+        "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
+        "the same traces",
+    ),
+    "Data set",
+    needed=_any(lambda made: made.transfer_behind or made.readers_behind or any(one.behind for one in made.temperatures)),
 )  # fmt: skip
 
 SEEDED = (
@@ -167,6 +195,6 @@ VOTES = Sheet[LatentStudy](
     needed=_any(lambda made: made.votes), printed=False,
 )  # fmt: skip
 ABLATION_SHEETS: tuple[Sheet[LatentStudy], ...] = (
-    LOCATIONS, TEMPERATURES, MODELS, SIZES, SHARES, SUFFIXES, ENTROPY, VOTES
+    LOCATIONS, TEMPERATURES, CARRIED, MODELS, SIZES, SHARES, SUFFIXES, ENTROPY, VOTES
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""

@@ -16,9 +16,9 @@ import polars as pl
 from replay.analyses.temperatures import by_temperature, temperatures
 from replay.analyses.votes_entropy import VotesEntropy, votes_entropy
 from replay.data.conditions import matching, matching_or_none
-from replay.latent.place_probes import joint, location_map, pooled, score_table, transfer
+from replay.latent.place_probes import joint, location_map, own_less, pooled, score_table, transfer
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
-from replay.latent.probe_samples import ModelArea, by_model, by_questions, by_share
+from replay.latent.probe_samples import ModelArea, as_many, by_model, by_questions, by_share
 from replay.studies.latent.ablated import (
     ENTROPY,
     FITTED,
@@ -33,8 +33,8 @@ from replay.studies.latent.ablated import (
 )  # fmt: skip
 from replay.studies.latent.study import LatentStudy
 from toolkit.log import Log, collect
-from toolkit.stats import Interval
-from toolkit.stats.influences import pooled_area
+from toolkit.stats import Interval, PairedInterval
+from toolkit.stats.influences import Influenced, pooled_area
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
 """Of the classifiers of a cell of the paper's temperature study (section 4.2)."""
@@ -76,9 +76,12 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
     table = score_table(main, main.train, main.at())
     found.notes += _told(main, pool, few, taken.left_out)
+    carried, read = _transfer(study, every, taken, pool, few, found), _readers(study, pool, found)
     return Ablations(
-        transfer=_transfer(study, every, taken, pool, few, found),
-        readers=_readers(study, pool, found),
+        transfer={name: area.interval(level) for name, area in carried.items()},
+        readers={name: area.interval(level) for name, area in read.items()},
+        transfer_behind=_behind(carried, study.dataset, level),
+        readers_behind=_behind(read, study.states, level),
         missing=found.missing,
         locations=location_map(main, table, level),
         temperatures=tuple(_temperatures(study, own, few, found)),
@@ -169,14 +172,25 @@ def _temperatures(
         return
     names = {f"{degree:g}": degree for degree in by_degree}
     parts = {name: by_degree[degree] for name, degree in names.items()}
-    for (trained, measured), area in transfer(own, parts, places).items():
-        yield TemperatureArea(names[trained], names[measured], area.interval(study.asked.settings.level))
+    level, even = study.asked.settings.level, as_many(own, parts, study.asked.settings.seed)
+    areas = transfer(own, parts, places, trained_on=even)
+    behind = own_less(areas, level)
+    for (trained, measured), area in areas.items():
+        rows, less = int(even[trained].sum()), behind.get((trained, measured))
+        yield TemperatureArea(names[trained], names[measured], area.interval(level), rows, less)
+
+
+def _behind(areas: Mapping[str, Influenced], own: str, level: float) -> dict[str, PairedInterval]:
+    """How far one of the areas is above each other one."""
+    if own not in areas:
+        return {}
+    return {name: areas[own].minus(area, level) for name, area in areas.items() if name != own}
 
 
 def _transfer(
     study: LatentStudy, every: Sequence[LatentStudy], taken: PlacedTraces, pool: str, places: Sequence[int],
     found: _Found,
-) -> Mapping[str, Interval]:  # fmt: skip
+) -> Mapping[str, Influenced]:  # fmt: skip
     names = [one.dataset for one in every if one.states == study.states]
     at_pool = taken.of("pool", pool)
     parts = {name: at_pool & taken.of("dataset", name) for name in names}
@@ -184,11 +198,10 @@ def _transfer(
     if len(parts) < 2:
         found.missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
     areas = transfer(taken, parts, places, together=True)
-    level = study.asked.settings.level
-    return {trained: area.interval(level) for (trained, measured), area in areas.items() if measured == study.dataset}
+    return {trained: area for (trained, measured), area in areas.items() if measured == study.dataset}
 
 
-def _readers(study: LatentStudy, pool: str, found: _Found) -> Mapping[str, Interval]:
+def _readers(study: LatentStudy, pool: str, found: _Found) -> Mapping[str, Influenced]:
     train, made = _train(study), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
@@ -200,13 +213,16 @@ def _readers(study: LatentStudy, pool: str, found: _Found) -> Mapping[str, Inter
         return {}
     common = pl.concat([one.keys["trace_id"].to_frame() for one in made.values()])
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(made))["trace_id"]
-    areas = {}
+    scores, traces = {}, None
     for name, one in made.items():
         alike = restricted(one, one.keys["trace_id"].is_in(counts.implode()).to_numpy())
         if alike.train.any() and not alike.train.all():
             table = score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
-            areas[name] = pooled(alike, joint(table), ~alike.train).interval(study.asked.settings.level)
-    return areas
+            scores[name], traces = joint(table), alike
+    if traces is None:
+        return {}
+    known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
+    return {name: pooled(traces, score, known) for name, score in scores.items()}
 
 
 def _models(study: LatentStudy, main: PlacedTraces, found: _Found) -> Iterator[ModelArea]:
