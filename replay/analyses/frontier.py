@@ -27,7 +27,7 @@ from replay.analyses.strategies import (
     Strategy,
     strategies,
 )
-from replay.analyses.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front, plain_at
+from replay.analyses.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
 from replay.data.conditions import CONDITION, matching
 from replay.runs.example_set import resampling_units
 from replay.sampling.orders import example_hashes, mix
@@ -252,7 +252,7 @@ def _report(
     made = made.filter(pl.col("metric") == "accuracy")
     limits = {row["policy"]: row for row in made.iter_rows(named=True)}
     for number, (point, (right, paid)) in enumerate(zip(points, found, strict=True)):
-        plain = plain_at(on.plain[Strategy(MAJORITY)], on.n, float(paid.mean()))
+        plain = on.voted(float(paid.mean()))
         against, coin = EMPTY, EMPTY
         at_random: float | None = None
         if point.strategy != Strategy(MAJORITY):

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.analyses import strategy_values as values
-from replay.analyses.strategy_grids import Conditional
+from replay.analyses.strategy_grids import Conditional, plain_at
 from replay.data.block import LogBlock, LoggedPool
 from replay.data.conditions import CONDITION, matching
 from replay.data.contents import Contents, opened
@@ -29,7 +29,7 @@ from toolkit.stats import unit_numbers
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
-SCORE = "score of the probe"
+SCORE, EVERY_VOTE = "score of the probe", "majority of every number"
 BLOCK_EXAMPLES = 2048
 MOST_MISSING = 0.1
 """A verifier that scored fewer than nine tenths of the examples is left out."""
@@ -69,9 +69,11 @@ class Source:
 class Strategies:
     """What strategies are worth on the E examples that all of them serve, at the N numbers of samples `n`.
 
-    `plain`: correctness (E, N) of strategies that draw n samples. `probe` (E,): correctness of the probe, None where no
-    pool is one; `scores` (E,) of it by verifier, NaN where it has no answer. `corrected` (E,): (mean) correctness of
-    its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left out.
+    `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at every number
+    of samples from 1 to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
+    probe, None where no pool is one; `scores` (E,) of it by verifier, NaN where it has no answer. `corrected` (E,):
+    (mean) correctness of its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left
+    out.
     """
 
     source: Source
@@ -79,6 +81,7 @@ class Strategies:
     unit: np.ndarray
     n: np.ndarray
     plain: Mapping[Strategy, np.ndarray]
+    votes: np.ndarray
     probe: np.ndarray | None = None
     scores: Mapping[str, np.ndarray] | None = None
     corrected: np.ndarray | None = None
@@ -90,6 +93,10 @@ class Strategies:
         Raises ThinkbackError where there is no probe.
         """
         return Conditional(self._score(verifier), self._probed(), self.plain[of], self.n)
+
+    def voted(self, samples: float) -> np.ndarray:
+        """What plain voting is worth (E,) at a mean number of samples."""
+        return plain_at(self.votes, np.arange(1, self.votes.shape[1] + 1), samples)
 
     def self_correction(self, verifier: str | np.ndarray) -> Conditional:
         """The probe, and its revision where it is not believed. Raises ThinkbackError where the log has no revision."""
@@ -104,6 +111,7 @@ class Strategies:
             examples=self.examples.filter(pl.Series(on)),
             unit=unit_numbers(self.unit[on]),
             plain={one: found[on] for one, found in self.plain.items()},
+            votes=self.votes[on],
             probe=None if self.probe is None else self.probe[on],
             scores={name: found[on] for name, found in (self.scores or {}).items()},
             corrected=None if self.corrected is None else self.corrected[on],
@@ -207,8 +215,11 @@ class _Reader:
         whole = (pool.size >= self.n[-1]) & ~pool.incomparable & ~(pool.there & np.isnan(pool.judged)).any(axis=1)
         size, code = np.maximum(pool.size, self.n[-1]), self._wide(pool.code, -1)
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
+        every = range(1, self.n[-1] + 1)
+        votes = values.majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
         found: dict[Strategy, np.ndarray] = {
-            Strategy(MAJORITY): values.majority(code, right, size, block.hashes, self.n, orders=orders, seed=seed),
+            Strategy(MAJORITY): votes[:, np.asarray(self.n) - 1],
+            Strategy(EVERY_VOTE): votes,
             Strategy(ORACLE): values.passes(right, size, self.n),
         }
         for name in self.verifiers:
@@ -277,6 +288,7 @@ def _joined(
         probe=found.pop(Strategy(PROBE), None),
         scores={str(name): np.where(np.isinf(score), np.nan, score) for name, score in scores.items()},
         corrected=found.pop(Strategy(CORRECTED), None),
+        votes=found.pop(Strategy(EVERY_VOTE)),
         plain=found,
         left_out=left_out,
     )

@@ -47,6 +47,12 @@ def of_dataset(where: str | None, dataset: str) -> str:
     return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
 
 
+def without(where: str | None, other: str) -> str:
+    """The condition on the examples of one condition, or on all, on which another does not hold."""
+    left = f"NOT coalesce(({other}), false)"
+    return left if where is None else f"({where}) AND {left}"
+
+
 def _key(key: str) -> str:
     """A key as errors name it: an argument, or a setting of a policy, such as `prior.on`."""
     return argument(key) if key.isidentifier() else f"`{key}`"

@@ -77,6 +77,19 @@ def test_strategies_are_the_policies_of_a_replay(made: Log, found: Strategies) -
         assert value[f"conditional {n}", "traces"] == pytest.approx(paid.mean())
 
 
+def test_plain_voting_is_known_at_every_number_of_samples(made: Log, found: Strategies) -> None:
+    """Between two powers of two it is worth more than a mixture of them: what costs 3 samples is compared with 3."""
+    every = strategies(made, n=(1, 2, 3, 4), orders=ORDERS, seed=3)
+    assert np.array_equal(found.voted(3.0), every.plain[Strategy("majority")][:, 2])
+    assert np.array_equal(found.voted(1.0), found.plain[Strategy("majority")][:, 0])
+    half = (every.plain[Strategy("majority")][:, 2] + every.plain[Strategy("majority")][:, 3]) / 2
+    assert np.allclose(found.voted(3.5), half)
+    points = frontier(made, n=N, orders=ORDERS, seed=3, resamples=20).front
+    chosen = halved(found.examples, 3)
+    for row in points.iter_rows(named=True):
+        assert row["plain"] == pytest.approx(found.among(~chosen).voted(row["samples"]).mean())
+
+
 def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategies) -> None:
     first = Sample(name="probe", pool="probe", max_traces=1, select="first")
     vote = Sample(name="vote", pool="votes", max_traces=4, orders=ORDERS, seed=3, select="majority")

@@ -14,6 +14,7 @@ import thinkback as tb
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
 from replay.analyses.strategies import MAJORITY, ORACLE, Strategy
+from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
 from replay.studies.latent.gains import Gain
 from replay.studies.latent.questions import Answer, Question, gain_verdict
@@ -157,6 +158,41 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
         tb.study_latent(log)
     with pytest.raises(tb.ThinkbackError, match="training rows alone"):
         tb.study_latent(log, **QUICK, where="split = 'train'")
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ({"pool": "nope"}, "pool `nope`"),
+        ({"probe": "nope"}, "pool `nope`"),
+        ({"probe": "n4"}, "the probe is not among the votes"),
+        ({"action": "nope"}, "action `nope`"),
+        ({"on": "split = 'nope'"}, "matches no example"),
+    ],
+)
+def test_a_name_that_the_log_lacks_is_refused(tmp_path: Path, named: dict[str, str], told: str) -> None:
+    log = simulate_planted(tmp_path / "log", examples=40, traces=4, seed=1, model=replace(STRONG, places=1))
+    with pytest.raises(tb.ThinkbackError, match=told):
+        tb.study_latent(log, **QUICK, **named)
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split: bool) -> None:
+    """Where they are named, and where the log has no test split."""
+    log = planted(tmp_path, replace(STRONG, places=1), examples=200)
+    asked = QUICK | {"where": "true"}
+    if not split:
+        tables = {table: collect(log.scan(table), log) for table in log.shards}
+        tables["examples"] = tables["examples"].with_columns(split=pl.col("split").replace("test", "dev"))
+        log, asked = write_log(tmp_path / "other", name="other", tables=tables), QUICK
+    report = tb.study_latent(log, **asked)
+    study: LatentStudy = report.parts[0]
+    train = collect(log.scan("examples", ["example_id", "split"]), log).filter(split="train")["example_id"]
+    assert study.strategies is not None
+    assert len(study.strategies.unit) == 100
+    assert not study.strategies.examples["example_id"].is_in(train.implode()).any()
+    assert matching(log, study.where, "where").is_in(train.implode()).sum() == 0
+    assert "left out: 100 training rows" in " ".join(report.words["What was measured"])
 
 
 def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path) -> None:

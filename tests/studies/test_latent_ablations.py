@@ -65,14 +65,17 @@ def planted(where: Path, examples: int, **model: object) -> Log:
 
 def _revised(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """A revision of each probe: of every third question right, else wrong."""
-    probes = (
-        tables["traces"].filter(pool="probe").join(tables["examples"].select("example_id", "gold"), on="example_id")
-    )
+    gold = tables["examples"].select("example_id", "gold")
+    probes = tables["traces"].filter(pool="probe").join(gold, on="example_id")
     right = pl.col("example_id").str.slice(-9).cast(pl.Int64) % 3 == 0
     return probes.with_columns(
-        parent_id="trace_id", trace_id=pl.col("trace_id") + "-again", pool=pl.lit("again"), action=pl.lit("self_correct"),
-        correct=right, answer=pl.when(right).then("gold").otherwise(pl.lit(None)),
-    ).drop("gold")  # fmt: skip
+        parent_id="trace_id",
+        trace_id=pl.col("trace_id") + "-again",
+        pool=pl.lit("again"),
+        action=pl.lit("self_correct"),
+        correct=right,
+        answer=pl.when(right).then("gold").otherwise(pl.lit(None)),
+    ).drop("gold")
 
 
 @pytest.fixture(scope="module")

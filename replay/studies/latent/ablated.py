@@ -61,8 +61,9 @@ class Ablations:
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
-    verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`: why something was not found, by what.
-    `notes`: what all of them were fitted on. `places`: those that stand for all where many fits are made.
+    verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`:
+    why something was not found, by what. `notes`: what all of them were fitted on. `places`: those that stand for all
+    where many fits are made.
     """
 
     transfer: Mapping[str, Interval] = field(default_factory=dict)

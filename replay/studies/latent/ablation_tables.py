@@ -72,7 +72,8 @@ def _temperatures(study: LatentStudy) -> Iterator[Row]:
 TEMPERATURES = Sheet[LatentStudy](
     "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
     _temperature_columns, _temperatures,
-    ("each row is fitted on training rows of its own temperature, of each as many: drawn by the seed", _places_told, _why(missing.TEMPERATURES)),
+    ("each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
+     _places_told, _why(missing.TEMPERATURES)),
     "Data set", needed=_any(lambda made: made.temperatures),
 )  # fmt: skip
 
@@ -99,7 +100,7 @@ CARRIED = Sheet[LatentStudy](
         "the same traces",
     ),
     "Data set",
-    needed=_any(lambda made: made.transfer_behind or made.readers_behind or any(one.behind for one in made.temperatures)),
+    needed=lambda studies: any(True for study in studies for _ in _carried(study)),
 )  # fmt: skip
 
 SEEDED = (

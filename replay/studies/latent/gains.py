@@ -9,7 +9,7 @@ import numpy as np
 
 from replay.analyses.frontier import Frontier
 from replay.analyses.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
-from replay.analyses.strategy_grids import VotesByScore, plain_at
+from replay.analyses.strategy_grids import VotesByScore
 from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 NOTHING = PairedInterval(None, None, None, None, 0, None)
@@ -89,7 +89,7 @@ def conditional_gains(
             continue
         right, paid = rungs.outcomes(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
-        voted = plain_at(on.plain[Strategy(MAJORITY)], on.n, samples)
+        voted = on.voted(samples)
         plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
         by_coin.append(_pair(right, rungs.by_coin(of), CONDITIONAL, samples, *setting))
     return together(plain, on.unit, settings), together(by_coin, on.unit, settings)

@@ -20,6 +20,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
         "dataset": study.dataset,
         "where": study.where,
         "on": study.on,
+        "trained": study.asked.trained,
         "verifiers": {pool.pool: pool.verifier for pool in study.pools},
         "states": study.states or None,
         "strategies": None if source is None else asdict(source),
@@ -46,6 +47,8 @@ def measured_on(study: LatentStudy) -> Iterator[str]:
     simulated = " (simulated)" if study.simulated else ""
     yield f"log: {study.log.name}{simulated}, SHA-256 {study.log.digest()}"
     yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
+    if study.asked.trained:
+        yield f"left out: {study.asked.trained:,} training rows among the examples that were to be reported"
     yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.shown)
     if study.strategies is not None:
         source = study.strategies.source

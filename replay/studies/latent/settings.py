@@ -17,6 +17,7 @@ class LatentSetting:
 
     `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
     attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
+    `trained`: how many training rows are among those to report, which `where` then leaves out.
     `published`: whether the paper's numbers stand beside. `seeds`: how often the ablations fit each classifier.
     """
 
@@ -26,6 +27,7 @@ class LatentSetting:
     action: str | None = None
     on: str = TRAIN
     where: str | None = None
+    trained: int = 0
     published: bool = False
     ablations: bool = True
     seeds: int = 3

@@ -11,13 +11,13 @@ import polars as pl
 from replay.analyses.frontier import Frontier, front_of, halved
 from replay.analyses.strategies import Strategies, strategies
 from replay.analyses.temperatures import temperatures
-from replay.data.conditions import matching, matching_or_none, of_dataset
+from replay.data.conditions import matching, matching_or_none, of_dataset, without
 from replay.data.contents import read_contents
 from replay.studies.kit.choices import reported
 from replay.studies.latent.ablated import Ablations
 from replay.studies.latent.gains import Gains, gains_of
 from replay.studies.latent.questions import Verdict
-from replay.studies.latent.settings import LATENT, LatentSetting
+from replay.studies.latent.settings import LATENT, TRAIN, LatentSetting
 from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.log import Log, collect
@@ -80,16 +80,35 @@ class LatentStudy:
 
 def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     """Every data set among the examples to report on that a verifier of the study scored."""
+    _require(log, asked)
     asked = replace(asked, verifiers=_verifiers(log, asked.verifiers), where=asked.where or reported(log))
     ids = matching(log, asked.where, "where") if asked.where is not None else _ids(log)
     train = matching_or_none(log, asked.on)
-    ids = ids.filter(~ids.is_in(train.implode()))
+    both = ids.is_in(train.implode())
+    if both.any():
+        asked = replace(asked, where=without(asked.where, asked.on), trained=int(both.sum()))
+    ids = ids.filter(~both)
     if ids.is_empty():
         raise ThinkbackError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
     found = tuple(_studies(log, asked, ids, train))
     if not found:
         raise ThinkbackError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
+    unserved = [one.missing[FRONT] for one in found if FRONT in one.missing]
+    if (asked.probe or asked.action) and len(unserved) == len(found):
+        raise ThinkbackError(unserved[0])
     return found
+
+
+def _require(log: Log, asked: LatentSetting) -> None:
+    """Raises ThinkbackError for a name that the log lacks, and for training rows that are named and not there."""
+    contents = read_contents(log)
+    for pool in (asked.pool, asked.probe):
+        if pool is not None:
+            contents.require_pool(pool)
+    if asked.action is not None:
+        contents.require_action(asked.action)
+    if asked.on != TRAIN:
+        matching(log, asked.on, "on")
 
 
 def _ids(log: Log) -> pl.Series:
