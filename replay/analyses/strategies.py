@@ -143,6 +143,7 @@ def strategies(
     verifiers: str | Sequence[str] | None = None,
     action: str | None = None,
     n: Sequence[int] | None = None,
+    samples: int | None = None,
     orders: int = 100,
     seed: int = 0,
     where: str | None = None,
@@ -152,7 +153,8 @@ def strategies(
     `pool`: sampled from (default: that with most traces an example). `probe`: the pool whose first trace conditional
     strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
     `action`: the revision of the probe (default: `self_correct`, where the log has one). `n`: numbers of samples, by
-    default 1, 2, 4 … Votes are means over so many seeded `orders`; `where` is a condition on examples.
+    default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. Votes are means over
+    so many seeded `orders`; `where` is a condition on examples.
 
     Examples that lack a trace, a judgement or a score that is asked for are left out.
     Raises ThinkbackError for names that the log lacks, and where no example is left.
@@ -160,12 +162,13 @@ def strategies(
     log, contents = opened(log)
     pool = _largest(contents) if pool is None else pool
     contents.require_pool(pool)
-    numbers = tuple(sorted(set(n))) if n is not None else values.doubling(contents.sizes[pool])
-    for name, least in (("`n`", min(numbers, default=0)), (argument("orders"), orders)):
+    size = contents.sizes[pool] if samples is None else min(samples, contents.sizes[pool])
+    numbers = tuple(sorted(set(n))) if n is not None else values.doubling(size)
+    for name, least in (("`samples`", size), ("`n`", min(numbers, default=0)), (argument("orders"), orders)):
         if least < 1:
             raise ThinkbackError(f"{name} is {least}; it takes integers, at least 1")
-    if numbers[-1] > contents.sizes[pool]:
-        raise ThinkbackError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {contents.sizes[pool]} at most")
+    if numbers[-1] > size:
+        raise ThinkbackError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     if pool in contents.whole:
         raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
     if pool in contents.opaque:
@@ -187,7 +190,7 @@ def strategies(
         wanted |= revised
     summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
     revision = next(iter(revised.slices.values())) if revised is not None else None
-    reader = _Reader(pool, probe, tuple(named), revision, summed, numbers)
+    reader = _Reader(pool, probe, tuple(named), revision, summed, numbers, size)
     parts = []
     with progress("strategies", len(frame), "examples") as advance:
         for start in range(0, len(frame), BLOCK_EXAMPLES):
@@ -200,7 +203,9 @@ def strategies(
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of every block; `summed`: verifiers without negative scores, which would weigh against answers."""
+    """What is read of every block; `summed`: verifiers without negative scores, which would weigh against answers;
+    `samples`: the first so many are drawn from.
+    """
 
     pool: str
     probe: str | None
@@ -208,12 +213,13 @@ class _Reader:
     revision: str | None
     summed: frozenset[str]
     n: tuple[int, ...]
+    samples: int
 
     def read(self, block: LogBlock, orders: int, seed: int) -> dict[Strategy, np.ndarray]:
         """Columns (E, …) by what they are of; NaN where something lacks."""
         pool = block.pools[self.pool]
         whole = (pool.size >= self.n[-1]) & ~pool.incomparable & ~(pool.there & np.isnan(pool.judged)).any(axis=1)
-        size, code = np.maximum(pool.size, self.n[-1]), self._wide(pool.code, -1)
+        size, code = np.clip(pool.size, self.n[-1], self.samples), self._wide(pool.code, -1)
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
         every = range(1, self.n[-1] + 1)
         votes = values.majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
@@ -238,8 +244,9 @@ class _Reader:
         return found
 
     def _wide(self, values: np.ndarray, fill: float) -> np.ndarray:
-        """Values (E, T) with room for every sample that is asked for."""
-        return np.pad(values, ((0, 0), (0, max(0, self.n[-1] - values.shape[1]))), constant_values=fill)
+        """Values (E, T) of what is drawn from, with room for every sample that is asked for."""
+        own = values[:, : self.samples]
+        return np.pad(own, ((0, 0), (0, max(0, self.n[-1] - own.shape[1]))), constant_values=fill)
 
     def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
         """Correctness of the probe and of its revisions, and its scores: infinite where it has no answer."""

@@ -18,7 +18,7 @@ from replay.analyses.strategies import CONDITIONAL, Strategies, Strategy, strate
 from replay.analyses.strategy_grids import VotesByScore
 from tests.replay.small import tables
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, write_log
+from toolkit.log import Log, collect, write_log
 from toolkit.stats import roc
 
 ORDERS, N = 7, (1, 2, 4)
@@ -88,6 +88,18 @@ def test_plain_voting_is_known_at_every_number_of_samples(made: Log, found: Stra
     chosen = halved(found.examples, 3)
     for row in points.iter_rows(named=True):
         assert row["plain"] == pytest.approx(found.among(~chosen).voted(row["samples"]).mean())
+
+
+def test_the_first_samples_alone_are_those_of_a_log_without_the_others(made: Log, tmp_path: Path) -> None:
+    frames = {name: collect(made.scan(name), made) for name in made.shards}
+    frames["traces"] = frames["traces"].filter((pl.col("pool") == "probe") | (pl.col("sample_index") < 4))
+    kept = frames["traces"]["trace_id"].implode()
+    frames["verifications"] = frames["verifications"].filter(pl.col("trace_id").is_in(kept))
+    fewer = strategies(write_log(tmp_path / "log", name="few", tables=frames), orders=ORDERS)
+    first = strategies(made, samples=4, orders=ORDERS)
+    assert set(first.plain) == set(fewer.plain)
+    for one, values in fewer.plain.items():
+        assert np.array_equal(first.plain[one], values), one
 
 
 def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategies) -> None:

@@ -160,6 +160,24 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
         tb.study_latent(log, **QUICK, where="split = 'train'")
 
 
+def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> None:
+    """As a log without the other samples gives, and it is said."""
+    log = planted(tmp_path, replace(STRONG, places=1), examples=200)
+    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    later = tables["traces"].filter((pl.col("pool") != "probe") & (pl.col("sample_index") >= 4))["trace_id"].implode()
+    tables["verifications"] = tables["verifications"].filter(~pl.col("trace_id").is_in(later))
+    half = tb.study_latent(write_log(tmp_path / "half", name="half", tables=tables), **QUICK)
+    tables["traces"] = tables["traces"].filter(~pl.col("trace_id").is_in(later))
+    few = tb.study_latent(write_log(tmp_path / "few", name="few", tables=tables), **QUICK)
+    assert half.parts[0].gains.weighted == few.parts[0].gains.weighted
+    assert half.parts[0].gains.best == few.parts[0].gains.best
+    assert [one.n for one in half.parts[0].gains.best] == [2, 4]
+    assert half.parts[0].gains.oracle[-1].n == 8
+    assert "scored the first 4 samples" in half.tables["votes_by_score"].markdown()
+    assert "weighted voting and best-of-n: " in " ".join(half.words["What could not be done"])
+    assert few.parts[0].scored is None
+
+
 @pytest.mark.parametrize(
     ("named", "told"),
     [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from replay.studies.kit.gaps import Gap, said_of
 from replay.studies.kit.layout import Surroundings
 from replay.studies.latent.published import MODELS, REWARDS, TESTED
-from replay.studies.latent.study import FRONT, LatentStudy
+from replay.studies.latent.study import FRONT, SELECTING, LatentStudy
 from replay.studies.latent.tables import LOGPROBS, OTHER, OWN, REFLECTED, rewards
 from replay.studies.latent.verdicts import NO_LOGPROBS
 
@@ -64,6 +64,8 @@ def missing_told(study: LatentStudy) -> Iterator[str]:
     unserved = study.missing.get(FRONT)
     if unserved is not None:
         yield f"strategies: {unserved}"
+    if SELECTING in study.missing:
+        yield f"{SELECTING}: {study.missing[SELECTING]}"
     for what, why in (study.strategies.left_out or {}).items() if study.strategies is not None else ():
         yield f"{what}: {why}"
     for what, why in study.ablations.missing.items():

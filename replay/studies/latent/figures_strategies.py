@@ -62,7 +62,7 @@ def _oracle(study: LatentStudy) -> list[Panel]:
 
 
 def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
-    made, verifier = study.strategies, _verifier(study)
+    made, verifier = study.scored or study.strategies, _verifier(study)
     if made is None:
         return []
     asked = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]

@@ -121,10 +121,13 @@ def oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tup
     return together(pairs, on.unit, settings)
 
 
-def gains_of(made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings) -> Gains:
-    """All of them; `chosen` (E,): where settings were chosen."""
+def gains_of(
+    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None
+) -> Gains:
+    """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all."""
+    own = made if scored is None else scored
     conditional, coin = conditional_gains(made, front, chosen, settings)
     return Gains(
-        selecting_gains(made, WEIGHTED, settings), selecting_gains(made, BEST, settings), conditional, coin,
+        selecting_gains(own, WEIGHTED, settings), selecting_gains(own, BEST, settings), conditional, coin,
         oracle_gaps(made, chosen, settings),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.frontier import Frontier, front_of, halved
-from replay.analyses.strategies import Strategies, strategies
+from replay.analyses.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.temperatures import temperatures
 from replay.data.conditions import matching, matching_or_none, of_dataset, without
 from replay.data.contents import read_contents
@@ -24,8 +24,10 @@ from toolkit.log import Log, collect
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
 
 UNTRAINED = "no training rows in this pool"
-FRONT = "front"
+FRONT, SELECTING = "front", "weighted voting and best-of-n"
 """What strategies are called among what is missing."""
+FEWEST_SCORED = 2
+"""Samples to vote on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,11 @@ class LatentStudy:
     """Everything that the tables and figures of one data set show.
 
     `where`, `on`: conditions on its reported examples and on its training rows. `states`: the model whose hidden states
-    its traces have, empty where there are none; `kinds`: of the log's verifiers. `pools`: those that a verifier of
-    the study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them,
-    `gains`: of these; `chosen` (E,): the examples on which their settings were chosen. `models`: that which wrote the
-    traces of a pool. `missing`: why something was not found, by what.
+    its traces have, empty where there are none; `kinds`: of the log's verifiers. `pools`: those that a verifier of the
+    study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them,
+    `gains`: of these; `scored`: of the first samples alone, where the verifier scored no others of the pool; `chosen`
+    (E,): the examples on which their settings were chosen. `models`: that which wrote the traces of a pool. `missing`:
+    why something was not found, by what.
     """
 
     dataset: str
@@ -49,6 +52,7 @@ class LatentStudy:
     pools: tuple[MeasuredPool, ...]
     models: Mapping[str, str]
     strategies: Strategies | None = None
+    scored: Strategies | None = None
     front: Frontier | None = None
     chosen: np.ndarray | None = None
     gains: Gains = field(default_factory=Gains)
@@ -171,8 +175,42 @@ def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStud
         front = front_of(made, chosen, asked.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
-    gains = gains_of(made, front, chosen, asked.settings)
-    return replace(study, strategies=made, front=front, chosen=chosen, gains=gains)
+    served = study if scored is None else _with_scored(study, made, scored)
+    gains = gains_of(made, front, chosen, asked.settings, served.scored)
+    return replace(served, strategies=made, front=front, chosen=chosen, gains=gains)
+
+
+def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentStudy:
+    """The same with strategies of the first samples of each question, where the verifier scored these alone."""
+    if any(one.verifier == verifier for one in made.plain):
+        return study
+    source, asked = made.source, study.asked
+    first = _first_scored(study.log, verifier, source.pool, made.examples["example_id"])
+    if first < FEWEST_SCORED:
+        return study
+    try:
+        found = strategies(
+            study.log, pool=source.pool, probe=source.probe, verifiers=[verifier], samples=first,
+            orders=asked.orders, seed=asked.settings.seed, where=study.where,
+        )  # fmt: skip
+    except ThinkbackError as error:
+        return replace(study, missing={**study.missing, SELECTING: str(error)})
+    if not any(one.verifier == verifier for one in found.plain):
+        return study
+    told = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
+    return replace(study, scored=found, missing={**study.missing, SELECTING: told})
+
+
+def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
+    """How many of the first samples of a pool a verifier scored, of nearly all examples."""
+    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
+        pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
+    )
+    told = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
+    counts = traces.join(told, on="trace_id", how="semi").group_by("sample_index").len()
+    at = dict(collect(counts, log).iter_rows())
+    least = (1 - MOST_MISSING) * len(examples)
+    return next(number for number in range(len(at) + 1) if at.get(number, 0) < least)
 
 
 def _temperature(study: LatentStudy, pool: str) -> float | None:

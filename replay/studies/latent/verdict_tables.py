@@ -8,6 +8,7 @@ from replay.studies.kit.cells import difference
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, words
 from replay.studies.latent.gains import Gain
 from replay.studies.latent.questions import Verdict, answered
+from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
 from toolkit.show import Number, TableColumn
 
@@ -93,10 +94,15 @@ def _selecting(study: LatentStudy) -> Iterator[Row]:
         yield from (_gain_row(one, (one.name,)) for one in gains)
 
 
+def _scored_told(study: LatentStudy) -> Iterator[str]:
+    if study.scored is not None and SELECTED in study.missing:
+        yield study.missing[SELECTED]
+
+
 SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
     (numbers("n", "n", 0), *ACCURACY, words("better?", "verdict")),
-    _selecting, ("Intervals hold for every n of a strategy at once.",), "Data set",
+    _selecting, ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
     needed=lambda studies: any(study.gains.weighted or study.gains.best for study in studies),
 )  # fmt: skip
 
