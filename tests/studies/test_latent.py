@@ -160,6 +160,35 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
         tb.study_latent(log, **QUICK, where="split = 'train'")
 
 
+def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
+    """A pool that is right more often beats conditional voting on the largest one."""
+    log = planted(tmp_path, replace(STRONG, places=1), examples=400)
+    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    gold = tables["examples"].select("example_id", "gold")
+    cold = (
+        tables["traces"].filter((pl.col("pool") != "probe") & (pl.col("sample_index") < 4)).join(gold, on="example_id")
+    )
+    right = pl.col("example_id").str.slice(-2).cast(pl.Int64) < 97
+    cold = cold.with_columns(
+        pool=pl.lit("cold"), trace_id=pl.col("trace_id") + "-cold", correct=right,
+        answer=pl.when(right).then("gold").otherwise(pl.lit(None)),
+    )  # fmt: skip
+    tables["traces"] = pl.concat([tables["traces"], cold.drop("gold")], how="diagonal")
+    report = tb.study_latent(write_log(tmp_path / "two", name="two", tables=tables), **QUICK)
+    found, study = answers(report), report.parts[0]
+    assert found[Question.CONDITIONAL, ""] is not Answer.NO
+    assert found[Question.ELSEWHERE, ""] is Answer.NO
+    assert study.strategies is not None
+    assert study.chosen is not None
+    names = study.strategies.examples["example_id"].str.slice(-2).cast(pl.Int64)
+    for one, plain in zip(study.gains.elsewhere, study.gains.conditional, strict=True):
+        assert one.pool == "cold"
+        assert one.against == pytest.approx((names < 97).to_numpy()[~study.chosen].mean())
+        assert one.difference.difference == pytest.approx(plain.accuracy - one.against)
+    assert "votes: of `n8`, probes: of `probe`" in report.tables["verdicts"].markdown()
+    assert "plain voting of `cold`" in report.tables["verdicts"].markdown()
+
+
 def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> None:
     """As a log without the other samples gives, and it is said."""
     log = planted(tmp_path, replace(STRONG, places=1), examples=200)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,8 @@ LEAST_DOUBTED = 0.05
 class Gain:
     """One setting of a strategy against another at as many samples in the mean: their accuracies and the difference.
 
-    `name`: of the strategy; `below`: the score below which `n` further samples follow a probe.
+    `name`: of the strategy; `below`: the score below which `n` further samples follow a probe. `pool`: of the rival,
+    where that is another one.
     """
 
     name: str
@@ -32,16 +33,21 @@ class Gain:
     against: float
     difference: PairedInterval
     below: float | None = None
+    pool: str = ""
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Of the study's strategies; empty where the log cannot serve them. `oracle`: how far the best is behind it."""
+    """Of the study's strategies; empty where the log cannot serve them. `oracle`: how far the best is behind it;
+    `elsewhere`: those of conditional voting against plain voting in the pool that is best for it, where there are
+    several.
+    """
 
     weighted: tuple[Gain, ...] = ()
     best: tuple[Gain, ...] = ()
     conditional: tuple[Gain, ...] = ()
     coin: tuple[Gain, ...] = ()
+    elsewhere: tuple[Gain, ...] = ()
     oracle: tuple[Gain, ...] = ()
 
 
@@ -67,21 +73,23 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
 
 
 def _pair(
-    first: np.ndarray, second: np.ndarray, name: str, samples: float, n: int, below: float | None = None
+    first: np.ndarray, second: np.ndarray, name: str, samples: float, n: int, below: float | None = None, pool: str = ""
 ) -> _Pair:
-    made = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below)
+    made = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
     return _Pair(made, first, second)
 
 
 def conditional_gains(
-    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings
-) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
+    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
+) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
     """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
-    and against the same numbers of samples for probes that a coin doubts. Settings that doubt hardly any probe, or
-    nearly all of them, are left out.
+    against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
+    which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
+    left out.
     """
     on = made.among(~chosen)
-    plain, by_coin = list[_Pair](), list[_Pair]()
+    pools = {made.source.pool: made, **others}
+    plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         of = on.conditional(row["verifier"])
@@ -92,7 +100,15 @@ def conditional_gains(
         voted = on.voted(samples)
         plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
         by_coin.append(_pair(right, rungs.by_coin(of), CONDITIONAL, samples, *setting))
-    return together(plain, on.unit, settings), together(by_coin, on.unit, settings)
+        if others:
+            best = max(pools, key=lambda pool, at=samples: float(pools[pool].voted(at)[chosen].mean()))  # type: ignore[misc]
+            rival = pools[best].voted(samples)[~chosen]
+            elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
+    return (
+        together(plain, on.unit, settings),
+        together(by_coin, on.unit, settings),
+        together(elsewhere, on.unit, settings),
+    )
 
 
 def selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
@@ -122,12 +138,15 @@ def oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tup
 
 
 def gains_of(
-    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None
-) -> Gains:
-    """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all."""
+    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None,
+    others: Mapping[str, Strategies] | None = None,
+) -> Gains:  # fmt: skip
+    """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all;
+    `others`: of further pools on the same examples.
+    """
     own = made if scored is None else scored
-    conditional, coin = conditional_gains(made, front, chosen, settings)
+    conditional, coin, elsewhere = conditional_gains(made, front, chosen, settings, others or {})
     return Gains(
         selecting_gains(own, WEIGHTED, settings), selecting_gains(own, BEST, settings), conditional, coin,
-        oracle_gaps(made, chosen, settings),
+        elsewhere, oracle_gaps(made, chosen, settings),
     )  # fmt: skip

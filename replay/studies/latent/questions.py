@@ -29,6 +29,7 @@ class Question(StrEnum):
     WEIGHTED = "does voting weighted by its scores beat plain voting at equal samples"
     BEST = "does best-of-n by its scores beat plain voting at equal samples"
     CONDITIONAL = "does conditional voting beat plain voting at equal samples"
+    ELSEWHERE = "does conditional voting beat plain voting in the pool that is best for it"
     COIN = "do its scores beat a coin in conditional voting"
     ORACLE = "does any strategy reach the oracle"
 
@@ -69,7 +70,10 @@ def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
         (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
-    against = f"{'a coin' if question is Question.COIN else 'plain voting'}, {shown.samples:.3g} samples"
+    rival = (
+        "a coin" if question is Question.COIN else f"plain voting of `{shown.pool}`" if shown.pool else "plain voting"
+    )
+    against = f"{rival}, {shown.samples:.3g} samples"
     return Verdict(
         question, found, against=against, difference=shown.difference,
         gained=tuple(one.samples for one in up), lost=tuple(one.samples for one in down),

@@ -176,7 +176,7 @@ def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStud
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
     served = study if scored is None else _with_scored(study, made, scored)
-    gains = gains_of(made, front, chosen, asked.settings, served.scored)
+    gains = gains_of(made, front, chosen, asked.settings, served.scored, _other_pools(study, made))
     return replace(served, strategies=made, front=front, chosen=chosen, gains=gains)
 
 
@@ -199,6 +199,26 @@ def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentS
         return study
     told = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
     return replace(study, scored=found, missing={**study.missing, SELECTING: told})
+
+
+def _other_pools(study: LatentStudy, made: Strategies) -> dict[str, Strategies]:
+    """Strategies of the other pools of several samples by the same model, on the same examples."""
+    source, contents, found = made.source, read_contents(study.log), {}
+    model = study.models.get(source.pool)
+    for pool in sorted(contents.pools - {source.pool, source.probe}):
+        if contents.sizes[pool] == 1 or model is None or study.models.get(pool) != model:
+            continue
+        try:
+            one = strategies(
+                study.log, pool=pool, probe=source.probe, verifiers=[], orders=source.orders, seed=source.seed,
+                where=study.where,
+            )  # fmt: skip
+        except ThinkbackError:  # it cannot be voted on
+            continue
+        on = one.examples["example_id"].is_in(made.examples["example_id"].implode()).to_numpy()
+        if on.sum() == len(made.unit):
+            found[pool] = one.among(on)
+    return found
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:

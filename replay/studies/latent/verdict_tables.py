@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.studies.kit.cells import difference
-from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, words
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, words
 from replay.studies.latent.gains import Gain
 from replay.studies.latent.questions import Verdict, answered
 from replay.studies.latent.study import SELECTING as SELECTED
@@ -38,13 +38,21 @@ def _intervals_told(study: LatentStudy) -> Iterator[str]:
     yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
 
 
+def _pools_told(study: LatentStudy) -> Iterator[str]:
+    told = f"areas and picks: of `{study.main.pool}`"
+    if study.strategies is not None:
+        source = study.strategies.source
+        told += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
+    yield told
+
+
 VERDICTS = Sheet[LatentStudy](
     "verdicts", "What the log says", ("Question",),
     (
         words("verdict", "verdict"), intervals("difference, points", "difference", 1, signed=True),
         words("against, or why not asked", "against", drop=1),
     ),
-    _verdicts, (_intervals_told,), "Data set",
+    _verdicts, (_intervals_told, _pools_told), "Data set",
 )  # fmt: skip
 
 
@@ -57,10 +65,30 @@ def _gain_row(one: Gain, heads: tuple[object, ...]) -> Row:
 
 
 def _conditional(study: LatentStudy) -> Iterator[Row]:
-    for one, coin in zip(study.gains.conditional, study.gains.coin, strict=True):
+    found = study.gains
+    rivals = found.elsewhere or (None,) * len(found.coin)
+    for one, coin, rival in zip(found.conditional, found.coin, rivals, strict=True):
         row = _gain_row(one, (one.below,))
         values = {**row.values, "over_coin": difference(coin.difference, POINTS)}
+        if rival is not None:
+            values |= {"best_pool": rival.pool, "over_best": difference(rival.difference, POINTS)}
         yield Row(row.heads, values=values)
+
+
+def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
+    made = [
+        numbers("n below", "n", 0), numbers("mean samples", "samples", 2), *ACCURACY,
+        intervals("beyond a coin", "over_coin", 1, signed=True, drop=2),
+    ]  # fmt: skip
+    if any(study.gains.elsewhere for study in studies):
+        made += [words("best pool", "best_pool", drop=3)]
+        made += [intervals("beyond voting there", "over_best", 1, signed=True, drop=3)]
+    return [*made, words("better?", "verdict")]
+
+
+def _best_pool_told(study: LatentStudy) -> Iterator[str]:
+    if study.gains.elsewhere:
+        yield "best pool: that whose plain votes were right most often where settings were chosen, at as many samples"
 
 
 def _halves_told(study: LatentStudy) -> Iterator[str]:
@@ -75,12 +103,8 @@ ACCURACY = (
 CONDITIONAL = Sheet[LatentStudy](
     "conditional_votes", "Conditional voting against plain voting at as many samples",
     (TableColumn("believed from", Number(3), "threshold"),),
-    (
-        numbers("n below", "n", 0), numbers("mean samples", "samples", 2), *ACCURACY,
-        intervals("beyond a coin", "over_coin", 1, signed=True, drop=2), words("better?", "verdict"),
-    ),
-    _conditional,
-    (_halves_told,
+    _conditional_columns, _conditional,
+    (_halves_told, _best_pool_told,
      "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
      "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
      "Intervals hold for all of them at once. "

@@ -71,6 +71,7 @@ def _of_strategies(study: LatentStudy) -> Iterator[Verdict]:
         (Question.WEIGHTED, gains.weighted, negative),
         (Question.BEST, gains.best, NO_SCORES),
         (Question.CONDITIONAL, gains.conditional, NO_PROBE),
+        *([(Question.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
         (Question.COIN, gains.coin, NO_PROBE),
     ):
         yield gain_verdict(question, found) if found else Verdict(question, Answer.UNASKED, why=unserved or why)
