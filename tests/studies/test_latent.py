@@ -186,7 +186,7 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
         assert one.against == pytest.approx((names < 97).to_numpy()[~study.chosen].mean())
         assert one.difference.difference == pytest.approx(plain.accuracy - one.against)
     assert "votes: of `n8`, probes: of `probe`" in report.tables["verdicts"].markdown()
-    assert "plain voting of `cold`" in report.tables["verdicts"].markdown()
+    assert "plain voting of pool cold" in report.tables["verdicts"].markdown()
 
 
 def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> None:

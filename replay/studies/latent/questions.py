@@ -71,7 +71,11 @@ def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
     rival = (
-        "a coin" if question is Question.COIN else f"plain voting of `{shown.pool}`" if shown.pool else "plain voting"
+        "a coin"
+        if question is Question.COIN
+        else f"plain voting of pool {shown.pool}"
+        if shown.pool
+        else "plain voting"
     )
     against = f"{rival}, {shown.samples:.3g} samples"
     return Verdict(
