@@ -215,6 +215,7 @@ def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> N
         ({"probe": "n4"}, "the probe is not among the votes"),
         ({"action": "nope"}, "action `nope`"),
         ({"on": "split = 'nope'"}, "matches no example"),
+        ({"seeds": 0}, "at least 1"),
     ],
 )
 def test_a_name_that_the_log_lacks_is_refused(tmp_path: Path, named: dict[str, str], told: str) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Panel = tuple[str, list[PlottedCurve]]
-BANDS = "bands: intervals of each line, by question or cluster; differences between lines: see the tables"
+BANDS = "bands: intervals of each line, by question or cluster; lines are not compared by them"
+AT_ONCE = "band: holds for all thresholds of the line at once, by question or cluster"
 DOUBTED = (0.1, 0.25, 0.5, 0.75)
 """Shares of the probes with the lowest scores: thresholds of conditional voting that are drawn."""
 MOST = 41
@@ -142,12 +143,12 @@ def _fronts(study: LatentStudy) -> list[Panel]:
 def _drawn(
     panels: Sequence[Panel], x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS
 ) -> Figure:
-    """Accuracy over samples, on a scale of powers of two."""
+    """Accuracy over samples, on a scale of powers of two; up to two of them on a plain one."""
     most = max(at for _, curves in panels for curve in curves for at in curve.k)
     doubled = [2.0**power for power in range(int(np.ceil(np.log2(max(most, 2)))) + 1)]
     ticks = doubled if most > 2 else [1, 1.25, 1.5, 1.75, 2]
     return curves_figure(
-        panels, title=title, x=x, ticks=ticks, simulated=simulated, width=width,
+        panels, title=title, x=x, ticks=ticks, doubling=most > 2, simulated=simulated, width=width,
         banded=4, note=note, scales=["accuracy"] * len(panels) if len(panels) > 2 else (),
     )  # fmt: skip
 
@@ -160,9 +161,13 @@ def _over_means(panels: Sequence[Panel], title: str, simulated: bool, width: flo
     return _drawn(panels, "mean samples", title, simulated, width)
 
 
+def _over_thresholds(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
+    return _drawn(panels, "mean samples", title, simulated, width, AT_ONCE)
+
+
 STRATEGY_FIGURES: Figures = {
     "figure_3_best_of_n_and_votes": StudyFigure("Best of n and votes", _selected, _over_samples),
-    "figure_4_self_correction": StudyFigure("Conditional self-correction", _corrected, _over_means),
+    "figure_4_self_correction": StudyFigure("Conditional self-correction", _corrected, _over_thresholds),
     "figure_5_conditional_votes": StudyFigure("Conditional majority voting", _votes, _over_means),
     "figure_10_oracle": StudyFigure("Distance to the oracle", _oracle, _over_samples),
     "figure_13_conditional": StudyFigure("Conditional strategies", _fronts, _over_means),

@@ -70,13 +70,8 @@ def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
         (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
-    rival = (
-        "a coin"
-        if question is Question.COIN
-        else f"plain voting of pool {shown.pool}"
-        if shown.pool
-        else "plain voting"
-    )
+    plain = f"plain voting of pool {shown.pool}" if shown.pool else "plain voting"
+    rival = "a coin" if question is Question.COIN else plain
     against = f"{rival}, {shown.samples:.3g} samples"
     return Verdict(
         question, found, against=against, difference=shown.difference,

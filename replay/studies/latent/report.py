@@ -23,6 +23,7 @@ from replay.studies.latent.verdict_tables import GAIN_SHEETS, VERDICT_SHEETS
 from replay.studies.latent.verdict_tables import asked as asked_of
 from replay.studies.latent.verdicts import verdicts_of
 from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED
 from toolkit.show.page import WIDTH, inches
@@ -64,6 +65,8 @@ def study_latent(
 
     Raises ThinkbackError where no verifier of these scored the log, or for anything wrong with the settings.
     """
+    if seeds < 1:
+        raise ThinkbackError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
