@@ -63,7 +63,7 @@ def test_a_figure_is_a_picture_once(log: Path) -> None:
     data, size = figure._repr_png_()
     assert data.startswith(b"\x89PNG")
     assert size["width"] == 363
-    assert len(data) < 100_000
+    assert len(data) < 150_000
     assert figure._repr_html_() is None  # a second picture of the same would stand there
 
 
