@@ -117,6 +117,13 @@ def test_gains_are_those_of_plain_loops(strong: StudyReport) -> None:
     assert last.against == pytest.approx(made.plain[Strategy(ORACLE)][~chosen, -1].mean())
 
 
+def test_no_two_settings_act_alike(strong: StudyReport, weak: StudyReport) -> None:
+    for study in (strong.parts[0], weak.parts[0]):
+        score = study.strategies.scores["projection"][~study.chosen]
+        acts = [(one.n, *(score < one.below)) for one in study.gains.conditional]
+        assert len(set(acts)) == len(acts) == len(study.gains.coin) > 1
+
+
 def of(difference: float, low: float, high: float, samples: float = 2.0) -> Gain:
     return Gain("one", samples, 1, 0.5, 0.5, PairedInterval(difference, low, high, None, 9, "t"))
 

@@ -85,16 +85,21 @@ def conditional_gains(
     """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
     against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
     which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
-    left out.
+    left out, and so are those that act as another one does on every probe.
     """
     on = made.among(~chosen)
     pools = {made.source.pool: made, **others}
+    known = set[bytes]()
     plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         of = on.conditional(row["verifier"])
         if not rungs.below or not LEAST_DOUBTED <= of.fires(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
+        acts = rungs.columns(of.score, of.n).tobytes()
+        if acts in known:
+            continue
+        known.add(acts)
         right, paid = rungs.outcomes(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
         voted = on.voted(samples)
