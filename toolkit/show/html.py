@@ -8,12 +8,18 @@ from collections.abc import Iterable
 
 from toolkit.printable import printable
 
+SIMULATED = "Simulated log: these numbers describe a model, not a system."
 _CODE = re.compile("`([^`]+)`")
 
 
 def paragraph(text: str) -> str:
     """A sentence; what stands in backticks is code."""
     return f"<p>{prose(text)}</p>"
+
+
+def marked(simulated: bool) -> str:
+    """What stands above all that comes from a simulated log; nothing above other things."""
+    return f"<p><strong>{prose(SIMULATED)}</strong></p>" * simulated
 
 
 def bullets(heading: str, lines: Iterable[str]) -> str:
