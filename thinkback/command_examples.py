@@ -77,6 +77,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         'thinkback tune mylog --policies policies.toml --goal "most accurate within 2,000 tokens" --out tuned',
     ),
     "study factcheck": ("thinkback study factcheck mylog --pool votes --verifier lora --out factcheck",),
+    "study latent": (
+        "thinkback study latent mylog --out latent",
+        "thinkback study latent mylog --verifier latent --published --without-ablations --out latent",
+    ),
     "study recovery": ("thinkback study recovery mylog --where \"split = 'test'\" --out recovery",),
 }
 """Command -> command lines; those of a group are made of its commands', those of a format of its name."""

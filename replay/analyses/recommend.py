@@ -14,7 +14,7 @@ claim a little too much.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Recommendation:
     disable: tuple[str, ...]
     examples_needed: int | None
     evidence: tuple[ComparisonEvidence, ...]
-    simulated: bool = False
+    simulated: bool = field(default=False, compare=False)
 
     def _repr_html_(self) -> str:
         return marked(self.simulated) + bullets(self.verdict, self.sentences)

@@ -69,7 +69,10 @@ def test_the_validation_split_is_the_published_one_and_leaves_the_test_claims_as
     whole = hashlib.sha256()
     for table in ("examples", "traces", "verifications", "features"):
         rows = collect(log.scan(table), log).filter(pl.col("example_id").str.contains("-test-"))
-        later = {"traces": ["completion_ids"], "verifications": ["fold", "token_logprobs"]}.get(table, [])
+        of_tokens = ["token_entropies", "token_ranks"]
+        later = {
+            "traces": ["completion_ids", *of_tokens], "verifications": ["fold", "token_logprobs", *of_tokens]
+        }.get(table, [])  # fmt: skip
         rows = rows.drop(later)  # columns that logs did not have then
         for row in rows.rows():
             whole.update(json.dumps(row, default=str).encode())
