@@ -14,6 +14,8 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +152,17 @@ def write(name: str) -> None:
         (DOCS / path).write_bytes(data)
 
 
-def drift(name: str) -> list[str]:
-    """What of a run's texts is not stored."""
-    there, now = seen(stored(name)), seen(run(source(name)))
-    differing = [new for old, new in zip(there, now, strict=False) if old != new]
-    return differing or now[len(there) :] or there[len(now) :]
+def drift(name: str) -> str:
+    """How the first text of a run that is not as it is stored differs from it, line by line; nothing where all are."""
+    for old, new in zip_longest(seen(stored(name)), seen(run(source(name))), fillvalue=""):
+        if old != new:
+            return "\n".join(unified_diff(_lines(old), _lines(new), "stored", "a run", lineterm="", n=1))
+    return ""
+
+
+def _lines(text: str) -> list[str]:
+    """A text's lines, of a table those of its cells."""
+    return re.sub(r"(</t[dh]>)", r"\1\n", text).splitlines()
 
 
 def main() -> int:
@@ -167,7 +175,7 @@ def main() -> int:
         if not asked.check:
             write(name)
         elif differing := drift(name):
-            print(f"{name}: run `make notebooks`; a run gives\n{differing[0]}", file=sys.stderr)
+            print(f"{name}: run `make notebooks`\n{differing}", file=sys.stderr)
             return 1
     return 0
 

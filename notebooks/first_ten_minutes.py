@@ -5,7 +5,7 @@
 # answers from the file that you have, without a model: it replays what a policy would have looked at, in the order in
 # which it would have looked, and adds up what that would have cost.
 #
-# This notebook needs only `pip install thinkback` and makes its file itself.
+# This notebook needs only Thinkback, installed without extras, and Jupyter. It makes its file itself.
 
 # %%
 import json
@@ -122,21 +122,25 @@ tuned
 
 # %%
 chosen = tuned.best
-rows = {row["metric"]: row for row in tuned.report.comparisons.filter(policy=chosen).iter_rows(named=True)}
-tokens = {row["policy"]: row["estimate"] for row in tuned.report.summary.filter(metric="completion_tokens").to_dicts()}
-saved = 1 - tokens[chosen] / tokens["majority@8"]
-change = rows["accuracy"]
+changes = tuned.report.comparisons.filter(policy=chosen, baseline="majority@8")
+rows = {row["metric"]: row for row in changes.to_dicts()}
+means = {(row["policy"], row["metric"]): row["estimate"] for row in tuned.report.summary.to_dicts()}
+tokens, change = rows["completion_tokens"], rows["accuracy"]
+saved, least, most = (-tokens[name] for name in ("difference", "high", "low"))
+whole = means["majority@8", "completion_tokens"]
 
 
 def points(row):
     """A paired difference as text, with its interval."""
-    numbers = [f"{100 * row[name]:+.1f}" for name in ("difference", "low", "high")]
+    numbers = [f"{100 * row[name]:+.1f}".replace("+0.0", "0.0") for name in ("difference", "low", "high")]
     return "{} points [{}, {}]".format(*numbers).replace("-", "−")
 
 
 Markdown(
-    f"**Finding.** `{chosen}` saves {100 * saved:.0f} % of the tokens of a vote among all samples. On {change['n']} "
-    f"questions that did not choose it, its accuracy differs from that of the whole vote by {points(change)}."
+    f"**Finding.** On {change['n']} questions that did not choose it, `{chosen}` looks at "
+    f"{means[chosen, 'traces']:.1f} of {SAMPLES} samples and saves {saved:.0f} tokens [{least:.0f}, {most:.0f}] of the "
+    f"{whole:.0f} of the whole vote, {100 * saved / whole:.0f} %. Its accuracy differs from that of the whole vote by "
+    f"{points(change)}."
 )
 
 # %% [markdown]
@@ -196,8 +200,10 @@ few = tb.run(log, [vote, *leads], baseline="vote", where="example_id < 'sum-100'
 
 
 def told(of):
-    """The difference of the middle rule to the whole vote."""
-    [row] = of.comparisons.filter(policy="lead 2", baseline="vote", metric="accuracy").to_dicts()
+    """The difference of the middle rule to the whole vote, with the table's limits for all policies at once."""
+    rows = of.comparisons.filter(policy="lead 2", baseline="vote", metric="accuracy").drop("low", "high")
+    limits = of.ranks.select("policy", "metric", low="baseline_low", high="baseline_high")
+    [row] = rows.join(limits, on=["policy", "metric"]).to_dicts()
     return f"{points(row)} on {row['n']} questions"
 
 

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 from IPython.display import Markdown
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 import thinkback as tb
 
@@ -176,9 +176,13 @@ scarce = replayed([NEARLY, NEARLY], SCARCE, seed=3).by_summary.filter(metric="ac
 held = scarce.select((pl.col("low") <= NEARLY) & (pl.col("high") >= NEARLY)).to_series()
 methods = ", ".join(f"`{name}`" for name in sorted(scarce["method"].drop_nulls().unique()))
 width = 100 * (scarce["high"] - scarce["low"]).mean()
+limits = [(right, binomtest(right, SCARCE).proportion_ci(method="wilson")) for right in range(SCARCE + 1)]
+exact = sum(binom.pmf(right, SCARCE, NEARLY) for right, one in limits if one.low <= NEARLY <= one.high)
 Markdown(
     f"With {SCARCE} questions and a true accuracy of {100 * NEARLY:.0f} %, {share(held.sum(), WORLDS)} of the "
-    f"intervals hold the truth (method: {methods}). They are {width:.0f} points wide."
+    f"intervals hold the truth (method: {methods}). They are {width:.0f} points wide. Only a few counts are likely, "
+    f"so no interval holds the truth in exactly {100 * LEVEL:.0f} %: over all draws, not only these {WORLDS}, Wilson's "
+    f"does in {100 * exact:.1f} %."
 )
 
 # %% [markdown]

@@ -7,7 +7,7 @@ is. So the front is that of the one half; all numbers with intervals are of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import table_of
+from toolkit.show.html import marked
 from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
 
 PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
@@ -79,13 +80,17 @@ class Frontier:
     reported: int
     source: Source
     left_out: Mapping[str, str]
+    simulated: bool = False
 
     def _repr_html_(self) -> str:
         shown = self.front.filter("on_front").select(
             "strategy", "verifier", "samples", "accuracy", "low", "high", "difference", "difference_low",
             "difference_high",
         )  # fmt: skip
-        return table_of(shown, f"What no other strategy beat, on {self.reported:,} other examples").html()
+        return (
+            marked(self.simulated)
+            + table_of(shown, f"What no other strategy beat, on {self.reported:,} other examples").html()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +161,7 @@ def frontier(
         chosen = made.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise ThinkbackError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
-    return front_of(made, chosen, settings)
+    return replace(front_of(made, chosen, settings), simulated=opened.simulated)
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:

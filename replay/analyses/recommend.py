@@ -14,7 +14,7 @@ claim a little too much.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from replay.runs.store import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
-from toolkit.show.html import bullets
+from toolkit.show.html import bullets, marked
 from toolkit.stats import Settings, check_margin
 
 COLUMNS = ("correct", "fix", "flip", "total_tokens")
@@ -56,9 +56,10 @@ class Recommendation:
     disable: tuple[str, ...]
     examples_needed: int | None
     evidence: tuple[ComparisonEvidence, ...]
+    simulated: bool = field(default=False, compare=False)
 
     def _repr_html_(self) -> str:
-        return bullets(self.verdict, self.sentences)
+        return marked(self.simulated) + bullets(self.verdict, self.sentences)
 
 
 @checks_arguments(
@@ -108,7 +109,8 @@ def recommend(
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
     cluster = resampling_units(result.examples).to_numpy()
-    return weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings)
+    found = weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings)
+    return replace(found, simulated=result.simulated)
 
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:

@@ -12,7 +12,7 @@ from replay.runs.result import Result
 from replay.runs.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank, table_of
-from toolkit.show.html import paragraph
+from toolkit.show.html import marked, paragraph
 from toolkit.stats.compare import ACCURACY
 
 
@@ -38,7 +38,7 @@ class Tuned:
         return answer(self)
 
     def _repr_html_(self) -> str:
-        return paragraph(answer(self)) + table_of(self.chosen).html()
+        return marked(self.report.simulated) + paragraph(answer(self)) + table_of(self.chosen).html()
 
 
 def answer(tuned: Tuned) -> str:

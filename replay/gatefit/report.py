@@ -18,8 +18,8 @@ from toolkit.arguments import checks_arguments
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError, argument, counted
 from toolkit.log import TAKES, AnyLog
-from toolkit.notes import Note, note, warning
-from toolkit.show import table_of
+from toolkit.notes import Note, Severity, note, warning
+from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.calibration import CalibrationScores, calibration
 
@@ -48,9 +48,41 @@ class GateReport:
     scores: np.ndarray
     repairs: np.ndarray
     unit: np.ndarray
+    level: float
 
     def _repr_html_(self) -> str:
-        return table_of(self.rows, f"Gate on {self.log}", notes=[str(note) for note in self.notes]).html()
+        return self.table().html()
+
+    def table(self) -> Table:
+        """The rules in percent and points, as the command shows them."""
+        percent = Number(1, 100)
+        cells = [
+            (
+                row["rule"], row["threshold"], row["accuracy"],
+                ShownInterval(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
+                row["fix_rate"], row["flip_rate"], row["action_tokens"],
+            )
+            for row in self.rows.to_dicts()
+        ]  # fmt: skip
+        warned, told = (
+            [str(one) for one in self.notes if (one.severity is Severity.WARNING) is loud] for loud in (True, False)
+        )
+        return Table(
+            title=f"The gate on {self.log}",
+            columns=(
+                TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
+                TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
+                TableColumn("p", Number(4), "p_value"),
+                TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
+                TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
+            ),
+            rows=tuple(cells),
+            above=(*((SIMULATED,) if self.simulated else ()), *warned),
+            below=(
+                f"{self.examples:,} examples; Δ against never, {100 * self.level:g} % intervals from paired resamples.",
+                *told,
+            ),
+        )  # fmt: skip
 
     def rule(self, name: str) -> dict[str, Any]:
         """The row of one of the rules."""
@@ -119,6 +151,7 @@ def transfer_report(
         scores=branches.signal,
         repairs=data.repair,
         unit=branches.unit,
+        level=settings.level,
     )
 
 

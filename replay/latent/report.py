@@ -64,6 +64,11 @@ class VerifierReport:
         for which, worth in self.worth:
             yield from worth_tables(worth, which)
 
+    def _repr_html_(self) -> str:
+        from toolkit.show.html import paragraph
+
+        return "".join([*map(paragraph, self.sentences), *(table.html() for table in self.tables())])
+
     def __repr__(self) -> str:
         return "\n".join(printable(sentence) for sentence in self.sentences)
 

@@ -34,6 +34,7 @@ from toolkit.files import replacing
 from toolkit.log import IN_MEMORY, SCHEMAS, TAKES, AnyLog, Log, collect, open_log, query_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, inches, table_of
+from toolkit.show.html import marked
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class PolicyResult:
     outcomes: pl.LazyFrame
     summary: pl.DataFrame
     comparisons: pl.DataFrame
+    simulated: bool = False
 
     def __repr__(self) -> str:
         known = self.summary.drop_nulls("estimate").head(FEW)
@@ -62,7 +64,7 @@ class PolicyResult:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return table_of(self.summary, self.record.name).html()
+        return marked(self.simulated) + table_of(self.summary, self.record.name).html()
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +146,8 @@ class Result(Findings):
         """What was found of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
         found = next(one for one in self.policies if one.name == name)
-        mine = pl.col("policy") == name
-        return PolicyResult(found, self.outcomes_of(name), self.summary.filter(mine), self.comparisons.filter(mine))
+        rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
+        return PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
 
     @checks_arguments(policy="a policy's name", example="an example_id")
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:

@@ -51,6 +51,9 @@ def test_what_it_is_worth_comes_as_a_frame(path: Path) -> None:
     votes = report.rows.filter(signal="share of votes", metric="auc_difference")
     assert votes["p_value"].is_not_null().all()
     assert len(list(report.tables())) == 1
+    shown = report._repr_html_()
+    assert "<p>added <code>latent</code> to " in shown
+    assert "<td>share of votes</td>" in shown
 
 
 def test_mistakes_name_the_argument(path: Path) -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for needed in ("jupytext", "nbclient", "ipykernel"):
     pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[notebooks]'")
 
+from notebooks import build  # noqa: E402
 from notebooks.build import DOCS, MARK, NOTEBOOKS, PICTURES, page, page_path, seen, source, stored  # noqa: E402
 
 FIRST, *OTHERS = NOTEBOOKS
@@ -94,6 +95,19 @@ def _check(name: str) -> None:
     command = [sys.executable, "-m", "notebooks.build", "--check", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_drift_is_told_by_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "run", lambda _: stored(FIRST))
+    assert build.drift(FIRST) == ""
+    other = stored(FIRST)
+    [table] = [one for cell in other.cells for one in cell.get("outputs", []) if "lead 3" in str(one.get("data"))]
+    table.data["text/html"] = table.data["text/html"].replace("<td>lead 3</td>", "<td>lead 4</td>")
+    monkeypatch.setattr(build, "run", lambda _: other)
+    told = build.drift(FIRST).splitlines()
+    [old, new] = [line for line in told[3:] if line[0] in "+-"]
+    assert old.endswith("<td>lead 3</td>")
+    assert new.endswith("<td>lead 4</td>")
 
 
 def test_the_first_gives_what_is_stored() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import rich.console
+from PIL import Image
 
 import thinkback as tb
 from generate.simulation.grid import simulate
@@ -17,6 +20,7 @@ from replay.analyses.recommend import Recommendation
 from toolkit import progress as bars
 from toolkit.errors import ThinkbackError, own_code
 from toolkit.show import table_of
+from toolkit.show.style import SCREEN_DPI, style
 
 FEW = tb.Settings(resamples=20)
 HOSTILE = "<script>alert(1)</script>"
@@ -44,6 +48,7 @@ def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> Non
         html = value._repr_html_()
         assert told in html
         assert "<script>" not in html
+        assert "imulated log" in html or told == "[[policy]]", told  # a suite is a file of policies, and has no number
 
 
 def test_studies_and_recommendations_show_what_they_say() -> None:
@@ -58,12 +63,23 @@ def test_studies_and_recommendations_show_what_they_say() -> None:
     assert advice.startswith("<p><strong>vote</strong></p><ul><li><code>&lt;script&gt;")
 
 
+def test_names_beside_a_table_are_code_and_its_cells_are_as_they_are() -> None:
+    shown = table_of(pl.DataFrame({"answer": ["`a`"]}), f"Of `{HOSTILE}`", notes=["by `b`"]).html()
+    assert "<caption>Of <code>&lt;script&gt;" in shown
+    assert "<small>by <code>b</code></small>" in shown
+    assert "<td>`a`</td>" in shown
+
+
 def test_a_figure_is_a_picture_once(log: Path) -> None:
     figure = tb.run(log, settings=FEW).frontier(width="3.3in")
     data, size = figure._repr_png_()
     assert data.startswith(b"\x89PNG")
     assert size["width"] == 363
-    assert len(data) < 150_000
+    assert len(data) < 100_000
+    with style():
+        figure.savefig(drawn := io.BytesIO(), format="png", dpi=SCREEN_DPI)
+    pixels = [np.asarray(Image.open(one).convert("RGB"), int) for one in (io.BytesIO(data), drawn)]
+    assert np.abs(pixels[0] - pixels[1]).max() < 12  # of 255: fewer colours, the same to an eye
     assert figure._repr_html_() is None  # a second picture of the same would stand there
 
 

@@ -12,8 +12,6 @@ from thinkback import options
 from thinkback.options import option
 
 if TYPE_CHECKING:
-    from toolkit.notes import Note
-    from toolkit.show import Table
     from toolkit.stats.calibration import CalibrationScores
 
 OutGate = Annotated[Path, option("--out", "File to write; refused when it exists.", "GATE.json")]
@@ -108,41 +106,9 @@ def transfer(
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
     found = transfer_report(log, gate, where=where, reuse=reuse, settings=settings, base=base, pool=pool)
-    console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
+    console.show(found.table())
     console.say()
     _show_calibration(found.calibration, "How its scores tell repairs there")
-
-
-def _report(
-    rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[Note, ...], level: float
-) -> Table:
-    from toolkit.notes import Severity
-    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
-
-    percent = Number(1, 100)
-    cells = [
-        (
-            row["rule"], row["threshold"], row["accuracy"], ShownInterval(row["difference"], row["low"], row["high"]),
-            row["p_value"], row["intervention_rate"], row["fix_rate"], row["flip_rate"], row["action_tokens"],
-        )
-        for row in rows
-    ]  # fmt: skip
-    return Table(
-        title=f"The gate on {log}",
-        columns=(
-            TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
-            TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
-            TableColumn("p", Number(4), "p_value"),
-            TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
-            TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
-        ),
-        rows=tuple(cells),
-        above=(*((SIMULATED,) if simulated else ()), *(str(n) for n in notes if n.severity is Severity.WARNING)),
-        below=(
-            f"{examples:,} examples; Δ against never, {100 * level:g} % intervals from paired resamples.",
-            *(str(n) for n in notes if n.severity is not Severity.WARNING),
-        ),
-    )  # fmt: skip
 
 
 def _show_calibration(found: CalibrationScores, title: str) -> None:

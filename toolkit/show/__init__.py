@@ -7,11 +7,12 @@ from toolkit.show.curves import PlottedCurve, curves_figure
 from toolkit.show.differences import DifferenceCurve, differences_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
+from toolkit.show.html import SIMULATED
 from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure
 from toolkit.show.page import WIDTH, inches, warned
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
 from toolkit.show.report import save_formats, write_latex, write_report
-from toolkit.show.results import SIMULATED, RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
+from toolkit.show.results import RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
 from toolkit.show.style import save_figure
 from toolkit.show.table import Table, table_of
 from toolkit.show.table_content import (

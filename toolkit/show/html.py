@@ -8,18 +8,24 @@ from collections.abc import Iterable
 
 from toolkit.printable import printable
 
+SIMULATED = "Simulated log: these numbers describe a model, not a system."
 _CODE = re.compile("`([^`]+)`")
 
 
 def paragraph(text: str) -> str:
     """A sentence; what stands in backticks is code."""
-    return f"<p>{_prose(text)}</p>"
+    return f"<p>{prose(text)}</p>"
+
+
+def marked(simulated: bool) -> str:
+    """What stands above all that comes from a simulated log; nothing above other things."""
+    return f"<p><strong>{prose(SIMULATED)}</strong></p>" * simulated
 
 
 def bullets(heading: str, lines: Iterable[str]) -> str:
     """A list under its heading; nothing without lines."""
-    items = "".join(f"<li>{_prose(line)}</li>" for line in lines)
-    return f"<p><strong>{_prose(heading)}</strong></p><ul>{items}</ul>" if items else ""
+    items = "".join(f"<li>{prose(line)}</li>" for line in lines)
+    return f"<p><strong>{prose(heading)}</strong></p><ul>{items}</ul>" if items else ""
 
 
 def listing(text: str) -> str:
@@ -27,5 +33,6 @@ def listing(text: str) -> str:
     return "<pre>" + "\n".join(html.escape(printable(line)) for line in text.splitlines()) + "</pre>"
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
+    """Text within an element; what stands in backticks is code."""
     return _CODE.sub(r"<code>\1</code>", html.escape(printable(text)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.html import SIMULATED
 from toolkit.show.page import WIDTH
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank, reasons, short_names
 from toolkit.show.table import Table
@@ -35,8 +36,6 @@ IDENTICAL = "identical"
 
 GAPS = {"not_logged", "no_ratio"}
 """Codes of the notes that say why a column lacks values."""
-
-SIMULATED = "Simulated log: these numbers describe a model, not a system."
 
 
 @dataclass(frozen=True)

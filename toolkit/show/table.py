@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.printable import spreadsheet
+from toolkit.show.html import prose
 from toolkit.show.latex import as_latex
 from toolkit.show.latex_whole import as_whole_latex
 from toolkit.show.page import WIDTH, inches
@@ -55,11 +56,11 @@ class Table(TableContent):
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""
-        title = f"<caption>{_in_html(self.title)}</caption>" if self.title else ""
+        title = f"<caption>{prose(self.title)}</caption>" if self.title else ""
         head = _html_row("th", [column.name for column in self.columns])
         rows = "".join(_html_row("td", row) for row in self.texts())
-        above = "".join(f"<p><strong>{_in_html(note)}</strong></p>" for note in self.above)
-        below = "".join(f"<p><small>{_in_html(note)}</small></p>" for note in self.below)
+        above = "".join(f"<p><strong>{prose(note)}</strong></p>" for note in self.above)
+        below = "".join(f"<p><small>{prose(note)}</small></p>" for note in self.below)
         return f"<div>{above}<table>{title}<thead>{head}</thead><tbody>{rows}</tbody></table>{below}</div>"
 
     def csv(self, marks: Mapping[str, str] | None = None, *, data: bool = False) -> str:
