@@ -17,7 +17,7 @@ from replay.analyses.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
 from replay.studies.latent.gains import Gain
-from replay.studies.latent.questions import Answer, Question, gain_verdict
+from replay.studies.latent.questions import Answer, VerdictOn, gain_verdict
 from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
 from tests.show.whole import assert_paper
@@ -50,7 +50,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     return tb.study_latent(planted(tmp_path_factory.mktemp("weak"), WEAK), **QUICK)
 
 
-def answers(report: StudyReport) -> dict[tuple[Question, str], Answer]:
+def answers(report: StudyReport) -> dict[tuple[VerdictOn, str], Answer]:
     """The verdicts on the one data set, by question and what they are over."""
     return {(one.question, one.over): one.answer for one in report.parts[0].verdicts}
 
@@ -59,20 +59,22 @@ def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyRe
     assert STRONG.told is not None
     assert STRONG.auc() > STRONG.told.auc()
     found = answers(strong)
-    assert {found[question, over] for question in (Question.CHANCE, Question.LOGPROBS) for over in OVER} == {Answer.YES}
-    yes = (Question.RANDOM, Question.WEIGHTED, Question.BEST, Question.CONDITIONAL, Question.COIN)
+    assert {found[question, over] for question in (VerdictOn.CHANCE, VerdictOn.LOGPROBS) for over in OVER} == {
+        Answer.YES
+    }
+    yes = (VerdictOn.RANDOM, VerdictOn.WEIGHTED, VerdictOn.BEST, VerdictOn.CONDITIONAL, VerdictOn.COIN)
     assert {found[question, ""] for question in yes} == {Answer.YES}
-    assert found[Question.ORACLE, ""] is Answer.NO
+    assert found[VerdictOn.ORACLE, ""] is Answer.NO
 
 
 def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
     assert WEAK.told is not None
     assert WEAK.auc() == pytest.approx(0.5)
     found = answers(weak)
-    assert {found[Question.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
-    assert {found[Question.LOGPROBS, over] for over in OVER} == {Answer.NO}
-    assert {found[question, ""] for question in (Question.BEST, Question.CONDITIONAL)} == {Answer.NO}
-    assert found[Question.COIN, ""] is Answer.UNDECIDED
+    assert {found[VerdictOn.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
+    assert {found[VerdictOn.LOGPROBS, over] for over in OVER} == {Answer.NO}
+    assert {found[question, ""] for question in (VerdictOn.BEST, VerdictOn.CONDITIONAL)} == {Answer.NO}
+    assert found[VerdictOn.COIN, ""] is Answer.UNDECIDED
 
 
 def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) -> None:
@@ -96,7 +98,7 @@ def test_areas_are_those_of_describe(strong: StudyReport) -> None:
 
 
 def test_gains_are_those_of_plain_loops(strong: StudyReport) -> None:
-    """Question by question, on the half that settings were not chosen on."""
+    """VerdictOn by question, on the half that settings were not chosen on."""
     study: LatentStudy = strong.parts[0]
     made, chosen = study.strategies, study.chosen
     assert made is not None
@@ -141,7 +143,7 @@ ABOVE, BELOW, AROUND = of(0.2, 0.1, 0.3, 3.0), of(-0.2, -0.3, -0.1, 5.0), of(0.1
     ],
 )
 def test_a_verdict_on_all_settings_of_a_strategy(gains: tuple[Gain, ...], answer: Answer, shown: float) -> None:
-    found = gain_verdict(Question.CONDITIONAL, gains)
+    found = gain_verdict(VerdictOn.CONDITIONAL, gains)
     assert found.answer is answer
     assert found.difference is not None
     assert found.difference.difference == shown
@@ -154,8 +156,8 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     log = simulate_planted(tmp_path / "log", examples=60, traces=4, seed=1)
     report = tb.study_latent(log, **QUICK)
     found = answers(report)
-    assert found[Question.LOGPROBS, "pooled"] is Answer.UNASKED
-    assert found[Question.CONDITIONAL, ""] is Answer.UNASKED
+    assert found[VerdictOn.LOGPROBS, "pooled"] is Answer.UNASKED
+    assert found[VerdictOn.CONDITIONAL, ""] is Answer.UNASKED
     table = report.tables["verdicts"].markdown()
     assert "no log-probabilities are logged" in table
     assert "no pool of single attempts" in table
@@ -183,8 +185,8 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
     tables["traces"] = pl.concat([tables["traces"], cold.drop("gold")], how="diagonal")
     report = tb.study_latent(write_log(tmp_path / "two", name="two", tables=tables), **QUICK)
     found, study = answers(report), report.parts[0]
-    assert found[Question.CONDITIONAL, ""] is not Answer.NO
-    assert found[Question.ELSEWHERE, ""] is Answer.NO
+    assert found[VerdictOn.CONDITIONAL, ""] is not Answer.NO
+    assert found[VerdictOn.ELSEWHERE, ""] is Answer.NO
     assert study.strategies is not None
     assert study.chosen is not None
     names = study.strategies.examples["example_id"].str.slice(-2).cast(pl.Int64)

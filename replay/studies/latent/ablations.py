@@ -50,7 +50,7 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 
 
 @dataclass
-class _Found:
+class _FoundAblations:
     """What is gathered of a data set; `missing`: why something is not."""
 
     missing: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Found:
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     """Those of one data set; `every`: all data sets of the log, this one among them."""
-    found = _Found()
+    found = _FoundAblations()
     entropy, votes = _entropy(study, found), tuple(_votes(study, found))
     taken = _taken(study, every, found) if study.states else None
     if taken is None:
@@ -96,7 +96,7 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     )
 
 
-def _taken(study: LatentStudy, every: Sequence[LatentStudy], found: _Found) -> PlacedTraces | None:
+def _taken(study: LatentStudy, every: Sequence[LatentStudy], found: _FoundAblations) -> PlacedTraces | None:
     """The traces to train on of all data sets whose states are of one model, and the reported ones of this one."""
     train = pl.concat([_train(one) for one in every if one.states == study.states])
     return _placed(study, study.states, train)
@@ -160,7 +160,7 @@ def _place(place: tuple[int, int]) -> str:
 
 
 def _temperatures(
-    study: LatentStudy, own: PlacedTraces, places: Sequence[int], found: _Found
+    study: LatentStudy, own: PlacedTraces, places: Sequence[int], found: _FoundAblations
 ) -> Iterator[TemperatureArea]:
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in own.keys["pool"].unique().sort() if pool in drawn_at}
@@ -189,7 +189,7 @@ def _behind(areas: Mapping[str, Influenced], own: str, level: float) -> dict[str
 
 def _transfer(
     study: LatentStudy, every: Sequence[LatentStudy], taken: PlacedTraces, pool: str, places: Sequence[int],
-    found: _Found,
+    found: _FoundAblations,
 ) -> Mapping[str, Influenced]:  # fmt: skip
     names = [one.dataset for one in every if one.states == study.states]
     at_pool = taken.of("pool", pool)
@@ -201,7 +201,7 @@ def _transfer(
     return {trained: area for (trained, measured), area in areas.items() if measured == study.dataset}
 
 
-def _readers(study: LatentStudy, pool: str, found: _Found) -> Mapping[str, Influenced]:
+def _readers(study: LatentStudy, pool: str, found: _FoundAblations) -> Mapping[str, Influenced]:
     train, made = _train(study), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
@@ -225,7 +225,7 @@ def _readers(study: LatentStudy, pool: str, found: _Found) -> Mapping[str, Influ
     return {name: pooled(traces, score, known) for name, score in scores.items()}
 
 
-def _models(study: LatentStudy, main: PlacedTraces, found: _Found) -> Iterator[ModelArea]:
+def _models(study: LatentStudy, main: PlacedTraces, found: _FoundAblations) -> Iterator[ModelArea]:
     """At the last layer, and the tokens at the end of the text that the paper doubles."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (own, token) in enumerate(main.places) if own == layer and token in (-1, *TOKENS)]
@@ -260,7 +260,7 @@ def _suffixes(
             yield SuffixArea(length, logprob, states)
 
 
-def _entropy(study: LatentStudy, found: _Found) -> VotesEntropy | None:
+def _entropy(study: LatentStudy, found: _FoundAblations) -> VotesEntropy | None:
     source = study.strategies.source if study.strategies is not None else None
     pool = source.pool if source is not None else study.main.pool
     probe = source.probe if source is not None else None
@@ -275,7 +275,7 @@ def _entropy(study: LatentStudy, found: _Found) -> VotesEntropy | None:
     return told
 
 
-def _votes(study: LatentStudy, found: _Found) -> Iterator[VotesAt]:
+def _votes(study: LatentStudy, found: _FoundAblations) -> Iterator[VotesAt]:
     own = _pools_with_several(study)
     if len({degree for pool, degree in temperatures(study.log).items() if pool in own}) < 2:
         found.missing[VOTES] = FEW_DEGREES

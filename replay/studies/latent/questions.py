@@ -20,7 +20,7 @@ class Answer(StrEnum):
     UNASKED = "not asked"
 
 
-class Question(StrEnum):
+class VerdictOn(StrEnum):
     """What is asked of a data set, as tables and reports write it."""
 
     CHANCE = "is the verifier better than chance"
@@ -40,7 +40,7 @@ class Verdict:
     the difference for people; `where`: the mean samples at which there is a gain, and a loss; `why` it is not asked.
     """
 
-    question: Question
+    question: VerdictOn
     answer: Answer
     over: str = ""
     against: str = ""
@@ -57,7 +57,7 @@ def answered(difference: PairedInterval) -> Answer:
     return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
 
 
-def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
+def gain_verdict(question: VerdictOn, gains: Sequence[Gain]) -> Verdict:
     """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
 
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
@@ -71,7 +71,7 @@ def gain_verdict(question: Question, gains: Sequence[Gain]) -> Verdict:
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
     plain = f"plain voting of pool {shown.pool}" if shown.pool else "plain voting"
-    rival = "a coin" if question is Question.COIN else plain
+    rival = "a coin" if question is VerdictOn.COIN else plain
     against = f"{rival}, {shown.samples:.3g} samples"
     return Verdict(
         question, found, against=against, difference=shown.difference,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.analyses.strategies import WEIGHTED
-from replay.studies.latent.questions import Answer, Question, Verdict, answered, gain_verdict
+from replay.studies.latent.questions import Answer, Verdict, VerdictOn, answered, gain_verdict
 from replay.studies.latent.signals import OVER, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import FRONT, LatentStudy
 from toolkit.log.describe.worth import BEST, HONEST
@@ -35,21 +35,21 @@ def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
     pool, level = study.main, study.asked.settings.level
     for over in OVER:
         if over == WITHIN and pool.single:
-            yield Verdict(Question.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
+            yield Verdict(VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
         else:
             difference = pool.latent.over_chance(over, level)
-            yield Verdict(Question.CHANCE, answered(difference), over, "0.5", difference)
+            yield Verdict(VerdictOn.CHANCE, answered(difference), over, "0.5", difference)
     if pool.single:
-        yield Verdict(Question.RANDOM, Answer.UNASKED, why=ONE_TRACE)
+        yield Verdict(VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
     else:
         picked = pool.over_random(level)
-        yield Verdict(Question.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
+        yield Verdict(VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
     against = list(rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
         why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
         if why:
-            yield Verdict(Question.LOGPROBS, Answer.UNASKED, over, why=why)
+            yield Verdict(VerdictOn.LOGPROBS, Answer.UNASKED, over, why=why)
         else:
             yield _beats_all(over, [(one.told(name), pool.less(one, over, raised)) for name, one in against])
 
@@ -60,7 +60,7 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
     found = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
     of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is found]
     name, difference = min(of, key=lambda pair: pair[1].difference if pair[1].difference is not None else 1.0)
-    return Verdict(Question.LOGPROBS, found, over, name, difference)
+    return Verdict(VerdictOn.LOGPROBS, found, over, name, difference)
 
 
 def _of_strategies(study: LatentStudy) -> Iterator[Verdict]:
@@ -68,16 +68,16 @@ def _of_strategies(study: LatentStudy) -> Iterator[Verdict]:
     left_out = {} if study.strategies is None else study.strategies.left_out or {}
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, found, why in (
-        (Question.WEIGHTED, gains.weighted, negative),
-        (Question.BEST, gains.best, NO_SCORES),
-        (Question.CONDITIONAL, gains.conditional, NO_PROBE),
-        *([(Question.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
-        (Question.COIN, gains.coin, NO_PROBE),
+        (VerdictOn.WEIGHTED, gains.weighted, negative),
+        (VerdictOn.BEST, gains.best, NO_SCORES),
+        (VerdictOn.CONDITIONAL, gains.conditional, NO_PROBE),
+        *([(VerdictOn.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
+        (VerdictOn.COIN, gains.coin, NO_PROBE),
     ):
         yield gain_verdict(question, found) if found else Verdict(question, Answer.UNASKED, why=unserved or why)
     if not gains.oracle:
-        yield Verdict(Question.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
+        yield Verdict(VerdictOn.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
         return
     last = gains.oracle[-1]
     against = f"oracle of {last.n} samples; best: {last.name}"
-    yield Verdict(Question.ORACLE, answered(last.difference), against=against, difference=last.difference)
+    yield Verdict(VerdictOn.ORACLE, answered(last.difference), against=against, difference=last.difference)

@@ -67,7 +67,7 @@ class Worth:
 
 
 @dataclass(frozen=True, eq=False)
-class Signal:
+class ScoredSignal:
     """A score (N,) and what can be said of it. `widened`: by what its standard error is multiplied."""
 
     name: str
@@ -109,7 +109,7 @@ def worth_of(
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     shown = {} if lengths is None else _shown_k(traces.longest, lengths)
     of_k = traces.suffixes_of(shown)
-    suffixes = [_measured(traces, Signal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
+    suffixes = [_measured(traces, ScoredSignal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -128,29 +128,31 @@ def worth_of(
 
 def signals_of(
     traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: SuffixLengths | None
-) -> Iterator[Signal]:
+) -> Iterator[ScoredSignal]:
     """What may tell right traces from wrong ones, in the order of tables, verifiers last. A signal that is missing has
     no score, and the reason as its remark.
     """
     nothing = np.full(len(traces.right), np.nan)
-    yield Signal(VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers")
+    yield ScoredSignal(
+        VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
+    )
     if train is None:
-        yield Signal(PRIOR, nothing, untrained)
+        yield ScoredSignal(PRIOR, nothing, untrained)
     else:
-        yield Signal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
+        yield ScoredSignal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
     if lengths is not None:
-        yield Signal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
+        yield ScoredSignal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
         if lengths.honest is None:
-            yield Signal(SUFFIX.format("k"), nothing, f"k: {untrained}")
+            yield ScoredSignal(SUFFIX.format("k"), nothing, f"k: {untrained}")
         else:
-            yield Signal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
+            yield ScoredSignal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
     else:
-        yield Signal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
-    yield Signal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
+        yield ScoredSignal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
+    yield ScoredSignal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
     for name, score in traces.scores.items():
         inside = float(traces.fold[name][~np.isnan(score)].mean())
         remark = f"{inside:.0%} of its scores are out of fold" if inside else ""
-        yield Signal(name, score, remark, float(np.sqrt(1 + inside)))
+        yield ScoredSignal(name, score, remark, float(np.sqrt(1 + inside)))
 
 
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
@@ -192,7 +194,7 @@ def _shown_k(longest: int, chosen: SuffixLengths) -> Mapping[int, str]:
     return told
 
 
-def _measured(traces: ScoredTraces, signal: Signal, reference: Signal | None) -> SignalWorth:
+def _measured(traces: ScoredTraces, signal: ScoredSignal, reference: ScoredSignal | None) -> SignalWorth:
     known = ~np.isnan(signal.score)
     made = _estimates(traces, signal.score, known)
     differences: list[PairedInterval | None] = [None, None]
