@@ -22,7 +22,7 @@ from toolkit.stats.roc import auc, aucs_by_group
 
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
 BEST, HONEST = "best k on these rows", "k chosen on the training rows"
-EACH_K, MOST_K = 16, 64
+EACH_K, MOST_K = 256, 320
 """Suffixes up to the first are all shown, of longer ones about as many as make up the second."""
 PRIOR_WEIGHT = 1.0
 """Traces of the overall share right that an answer's prior begins with."""
