@@ -30,6 +30,8 @@ from thinkback.app import app
 ROOT = Path(__file__).resolve().parents[2]
 OF_NOTEBOOKS = "<!-- made of notebooks/"
 """How the pages of notebooks begin; tests/notebooks runs these."""
+LONGEST = {"cli.md", "cookbook.md", "factcheck.md", "python.md"}
+"""Pages whose examples take two of the ten minutes that the quick tests have."""
 PAGES = [
     path
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -118,7 +120,9 @@ def run_policies(block: Block) -> None:
     assert {name.partition("[")[0] for name in result.outcomes.collect()["policy"].unique()} == named
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONGEST)) for page in PAGES]
+)
 def test_examples_work(path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("manual_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up by name
