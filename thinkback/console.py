@@ -12,6 +12,8 @@ from toolkit.errors import in_short
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from toolkit.show import Table
 
 PIPE_WIDTH = 160  # where there is no terminal whose width could be asked; COLUMNS overrules it
@@ -46,6 +48,11 @@ def say_folded(line: str) -> None:
     """Print a line; on a terminal as several, where it is longer than one, none of which breaks a word."""
     room = width() if on_terminal() else len(line) + 1
     print(textwrap.fill(printable(line), room, break_long_words=False, break_on_hyphens=False))
+
+
+def say_report(folder: Path) -> None:
+    """Print where a study was written to."""
+    say(f"{folder}/report.md holds every table and figure; each is a file of its own too")
 
 
 def complain(line: object) -> None:

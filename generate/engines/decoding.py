@@ -168,10 +168,11 @@ class _Decoded:
         """Choose a token for every sample, note it and who ended. Returns the tokens and who goes on, both (A,)."""
         import torch
 
+        logits = logits.double()
         tokens, chosen = choose(logits, self.uniforms[:, step], self.temperature, self.top_p)
         at_end = torch.isin(tokens, self.ends)
         full = self.limit <= step + 1
-        told = [tokens, chosen, at_end, full, self.running, *(spread(logits.double(), tokens) if self.ranked else ())]
+        told = [tokens, chosen, at_end, full, self.running, *(spread(logits, tokens) if self.ranked else ())]
         table = torch.stack([one.double() for one in told])
         now = perf_counter() - began
         finished = []

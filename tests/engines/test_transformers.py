@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,41 +123,43 @@ def test_greedy_is_transformers_own(engine: Any, network: Any) -> None:
         assert outcome[0].token_ids == tuple(out[0, ids.shape[1] :].tolist())
 
 
+def teacher_forced(engine: Any, network: Any) -> Iterator[tuple[Any, bool, Any]]:
+    """Completions that are tempered and cut by top-p, whether each is its call's first, and the logits (n, V) that the
+    network gives their places.
+    """
+    import torch
+
+    words = tokenizer()
+    wanted = calls(4, top_p=0.8)
+    for key, outcome in run(engine, wanted).items():
+        prompt = words(next(call.prompt for call in wanted if call.key == key))["input_ids"]
+        for c in outcome:
+            with torch.no_grad():
+                logits = network(torch.tensor([[*prompt, *c.token_ids]])).logits[0, len(prompt) - 1 : -1]
+            yield c, c is outcome[0], logits
+
+
 def test_logprobs_are_those_of_a_teacher_forced_pass(engine: Any, network: Any) -> None:
     """Untempered, though the samples are tempered and cut by top-p."""
     import torch
 
-    words = tokenizer()
-    wanted = calls(4, top_p=0.8)
-    for key, outcome in run(engine, wanted).items():
-        prompt = words(next(call.prompt for call in wanted if call.key == key))["input_ids"]
-        for c in outcome:
-            ids = torch.tensor([[*prompt, *c.token_ids]])
-            with torch.no_grad():
-                logprobs = network(ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-            told = logprobs.gather(1, ids[0, len(prompt) :, None]).squeeze(1)
-            assert c.sum_logprob == pytest.approx(float(told.sum()), abs=1e-9)
-            assert c.token_logprobs == pytest.approx(told[-4:].tolist(), abs=1e-9)
+    for c, _, logits in teacher_forced(engine, network):
+        told = logits.log_softmax(-1).gather(1, torch.tensor(c.token_ids)[:, None]).squeeze(1)
+        assert c.sum_logprob == pytest.approx(float(told.sum()), abs=1e-9)
+        assert c.token_logprobs == pytest.approx(told[-4:].tolist(), abs=1e-9)
 
 
 def test_entropies_and_ranks_are_those_of_plain_numpy_on_a_teacher_forced_pass(engine: Any, network: Any) -> None:
     import numpy as np
-    import torch
 
-    words = tokenizer()
-    wanted = calls(4, top_p=0.8)
-    for key, outcome in run(engine, wanted).items():
-        prompt = words(next(call.prompt for call in wanted if call.key == key))["input_ids"]
-        for c in outcome:
-            ids = torch.tensor([[*prompt, *c.token_ids]])
-            with torch.no_grad():
-                logits = network(ids).logits[0, len(prompt) - 1 : -1].numpy()
-            shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-            shares /= shares.sum(axis=1, keepdims=True)
-            own = logits[np.arange(len(logits)), list(c.token_ids)]
-            assert c.token_entropies == pytest.approx((-shares * np.log(shares)).sum(axis=1)[-4:], abs=1e-9)
-            assert c.token_ranks == tuple(((logits > own[:, None]).sum(axis=1) + 1)[-4:].tolist())
-            assert all(rank == 1 for rank in c.token_ranks[: 4 * (c is outcome[0])])  # the first one is greedy
+    for c, first, found in teacher_forced(engine, network):
+        logits = found.numpy()
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        own = logits[np.arange(len(logits)), list(c.token_ids)]
+        assert c.token_entropies == pytest.approx((-shares * np.log(shares)).sum(axis=1)[-4:], abs=1e-9)
+        assert c.token_ranks == tuple(((logits > own[:, None]).sum(axis=1) + 1)[-4:].tolist())
+        assert all(rank == 1 for rank in c.token_ranks[: 4 * first])  # the first one is greedy
     without = run(engine, calls(1, logprobs=0))["c0"][0]
     assert without.token_entropies is without.token_ranks is without.token_logprobs is None
 

@@ -108,26 +108,41 @@ def simulate(
     if dataset is None:
         if check or dev:
             raise ThinkbackError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
-        from generate.simulation.grid import simulate as simulate_plain
-        from generate.simulation.recovery import simulate_recovery
-
         place, count = out or Path(), EXAMPLES if examples is None else examples
-        size = TRACES if traces is None else traces
+        size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
         if states:
             _planted(place, count, size, seed, name, force, given)
-            return
-        if recovery:
-            log = simulate_recovery(place, examples=count, seed=seed, name=name, force=force)
+        elif recovery:
+            _revised(place, count, seed, name, force)
         else:
-            space = LABELS if labels is None else labels
-            log = simulate_plain(place, examples=count, traces=size, labels=space, seed=seed, name=name, force=force)
-        _say(place, log)
+            _plain(place, count, size, space, seed, name, force)
         return
     if recovery:
         raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
     if examples is not None or labels is not None:
         raise ThinkbackError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
+    _claims(dataset, out, traces, dev, check, seed, name, force)
+
+
+def _plain(out: Path, examples: int, traces: int, labels: int, seed: int, name: str | None, force: bool) -> None:
+    from generate.simulation.grid import simulate as simulate_plain
+
+    made = simulate_plain(out, examples=examples, traces=traces, labels=labels, seed=seed, name=name, force=force)
+    _say(out, made)
+
+
+def _revised(out: Path, examples: int, seed: int, name: str | None, force: bool) -> None:
+    from generate.simulation.recovery import simulate_recovery
+
+    _say(out, simulate_recovery(out, examples=examples, seed=seed, name=name, force=force))
+
+
+def _claims(
+    dataset: str, out: Path | None, traces: int | None, dev: int, check: bool, seed: int, name: str | None, force: bool
+) -> None:
+    """The log of a data set, which is gone after the check where no place is named."""
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
+    from toolkit.errors import ThinkbackError
     from toolkit.work_places import scratch_folder
 
     size = PUBLISHED_TRACES if traces is None else traces

@@ -82,7 +82,7 @@ def factcheck(
     for table in made.screen:
         console.show(table)
         console.say()
-    console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
+    console.say_report(out)
 
 
 def _caps(text: str) -> tuple[int, ...]:

@@ -73,4 +73,4 @@ def recovery(
     made.save(out, force)
     for line in made.told:
         console.say(line)
-    console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
+    console.say_report(out)

@@ -45,8 +45,7 @@ class RunCells:
 
     def total(self, policy: str, metric: str) -> float | None:
         """Sum over the examples; `metric` may be a sum, as that of a change."""
-        cells = [self.cell(policy, name, self.n) for name in metric.split("+")]
-        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+        return self._estimate(policy, metric, self.n)
 
     def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
         """One mean over another, such as seconds per trace, resampled together."""
@@ -96,8 +95,8 @@ class RunCells:
         low, high = ordered.percentile(self.result.provenance["level"])
         return ShownInterval(estimate, float(low[0]), float(high[0]))
 
-    def _estimate(self, policy: str, metric: str) -> float | None:
-        cells = [self.cell(policy, name) for name in metric.split("+")]
+    def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:
+        cells = [self.cell(policy, name, scale) for name in metric.split("+")]
         return None if None in cells else sum(found.estimate for found in cells if found is not None)
 
     def _draws(self, policy: str, metric: str) -> np.ndarray:

@@ -244,11 +244,10 @@ def _suffixes(
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.asked.settings.level
     size = int(traces.unit.max()) + 1
-    known = ~np.isnan(traces.suffix(1)) if traces.longest else np.zeros(len(traces.right), bool)
-    tokens = [-1 - token for _, token in main.places if token < 0] if main is not None else []
-    longest = min(LONGEST, max([traces.longest if known.any() else 0, *(one + 1 for one in tokens)]))
-    scores = traces.suffixes_of(range(1, min(longest, traces.longest) + 1)) if known.any() else {}
-    for length in range(1, longest + 1):
+    scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
+    known = ~np.isnan(scores[1]) if scores else np.zeros(len(traces.right), bool)
+    tokens = [-token for _, token in main.places if token < 0] if main is not None else []
+    for length in range(1, min(LONGEST, max([*scores, *tokens], default=0)) + 1):
         logprob = states = None
         if length in scores:
             logprob = pooled_area(scores[length][known], traces.right[known], traces.unit[known], size).interval(level)

@@ -14,6 +14,7 @@ from replay.studies.latent.verdicts import NO_LOGPROBS
 READERS, TRANSFER = "readers", "transfer"
 """What the ablations call tables 3 and 4 among what is missing."""
 NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
+NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
 def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
@@ -54,9 +55,6 @@ def _why(study: LatentStudy, what: str) -> list[str]:
     if found is None:
         found = NOT_FITTED if not study.asked.ablations else f"the log has nothing to compare on `{study.dataset}`"
     return [found]
-
-
-NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
 def missing_told(study: LatentStudy) -> Iterator[str]:

@@ -25,7 +25,7 @@ from replay.studies.latent.verdicts import verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
-from toolkit.show import SIMULATED
+from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.page import WIDTH, inches
 from toolkit.stats import Settings
 
@@ -33,6 +33,8 @@ SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_
 """All tables, in the order of the report."""
 FIGURES: Figures = {**WORTH_FIGURES, **PAPER_FIGURES}
 """All figures."""
+POINTS = NumberWithInterval(1, 100, signed=True)
+"""Differences of shares in words."""
 
 
 @checks_arguments(log=TAKES)
@@ -109,14 +111,9 @@ def sentence(one: Verdict) -> str:
     told = f"{asked_of(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{told}: {one.why}."
-    found = one.difference
-    limits = "" if found.low is None or found.high is None else f" [{_points(found.low)}, {_points(found.high)}]"
-    told += f": {_points(found.difference or 0.0)}{limits} points, against {one.against}"
+    found = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
+    told += f": {POINTS.show(found)} points, against {one.against}"
     for name, samples in (("ahead", one.gained), ("behind", one.lost)):
         if samples:
             told += f"; {name} at {', '.join(f'{mean:.3g}' for mean in samples)} mean samples"
     return f"{told}."
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:+.1f}".replace("-", "−")

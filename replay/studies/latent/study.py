@@ -12,7 +12,7 @@ from replay.analyses.frontier import Frontier, front_of, halved
 from replay.analyses.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.temperatures import temperatures
 from replay.data.conditions import matching, matching_or_none, of_dataset, without
-from replay.data.contents import read_contents
+from replay.data.contents import Contents, read_contents
 from replay.studies.kit.choices import reported
 from replay.studies.latent.ablated import Ablations
 from replay.studies.latent.gains import Gains, gains_of
@@ -84,8 +84,9 @@ class LatentStudy:
 
 def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     """Every data set among the examples to report on that a verifier of the study scored."""
-    _require(log, asked)
-    asked = replace(asked, verifiers=_verifiers(log, asked.verifiers), where=asked.where or reported(log))
+    contents = read_contents(log)
+    _require(log, contents, asked)
+    asked = replace(asked, verifiers=_verifiers(contents, asked.verifiers), where=asked.where or reported(log))
     ids = matching(log, asked.where, "where") if asked.where is not None else _ids(log)
     train = matching_or_none(log, asked.on)
     both = ids.is_in(train.implode())
@@ -94,7 +95,7 @@ def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     ids = ids.filter(~both)
     if ids.is_empty():
         raise ThinkbackError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
-    found = tuple(_studies(log, asked, ids, train))
+    found = tuple(_studies(log, contents, asked, ids, train))
     if not found:
         raise ThinkbackError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
     unserved = [one.missing[FRONT] for one in found if FRONT in one.missing]
@@ -103,9 +104,8 @@ def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     return found
 
 
-def _require(log: Log, asked: LatentSetting) -> None:
+def _require(log: Log, contents: Contents, asked: LatentSetting) -> None:
     """Raises ThinkbackError for a name that the log lacks, and for training rows that are named and not there."""
-    contents = read_contents(log)
     for pool in (asked.pool, asked.probe):
         if pool is not None:
             contents.require_pool(pool)
@@ -119,9 +119,8 @@ def _ids(log: Log) -> pl.Series:
     return collect(log.scan("examples", ["example_id"]), log)["example_id"]
 
 
-def _verifiers(log: Log, named: Sequence[str]) -> tuple[str, ...]:
+def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
     """Those that are named, else `latent`."""
-    contents = read_contents(log)
     for name in named:
         contents.require_verifier(name)
     if not named and LATENT not in contents.verifiers:
@@ -132,9 +131,11 @@ def _verifiers(log: Log, named: Sequence[str]) -> tuple[str, ...]:
     return tuple(named) or (LATENT,)
 
 
-def _studies(log: Log, asked: LatentSetting, ids: pl.Series, train: pl.Series) -> Iterator[LatentStudy]:
+def _studies(
+    log: Log, contents: Contents, asked: LatentSetting, ids: pl.Series, train: pl.Series
+) -> Iterator[LatentStudy]:
     drawn_at, kinds = temperatures(log), kinds_of(log)
-    every = sorted(read_contents(log).pools)
+    every = sorted(contents.pools)
     fitted = {(one.dataset, one.pool): one for one in scored_traces(log, train, every)} if len(train) else {}
     by_dataset: dict[str, list[ScoredTraces]] = {}
     for traces in scored_traces(log, ids, every):
@@ -151,7 +152,7 @@ def _studies(log: Log, asked: LatentSetting, ids: pl.Series, train: pl.Series) -
                 dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
                 states_of(log, dataset), kinds, tuple(pools), models_of(log, dataset),
             )  # fmt: skip
-            yield _with_front(study, found)
+            yield _with_front(study, found, contents)
 
 
 def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -> tuple[bool, float, float, str]:
@@ -160,7 +161,7 @@ def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -
     return traces.pool != asked.pool, -round(size), -(drawn_at or 0.0), traces.pool
 
 
-def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStudy:
+def _with_front(study: LatentStudy, found: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
     """The same with its strategies, where the log can serve them."""
     asked = study.asked
     try:
@@ -176,7 +177,7 @@ def _with_front(study: LatentStudy, found: Sequence[ScoredTraces]) -> LatentStud
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
     served = study if scored is None else _with_scored(study, made, scored)
-    gains = gains_of(made, front, chosen, asked.settings, served.scored, _other_pools(study, made))
+    gains = gains_of(made, front, chosen, asked.settings, served.scored, _other_pools(study, made, contents))
     return replace(served, strategies=made, front=front, chosen=chosen, gains=gains)
 
 
@@ -201,9 +202,9 @@ def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentS
     return replace(study, scored=found, missing={**study.missing, SELECTING: told})
 
 
-def _other_pools(study: LatentStudy, made: Strategies) -> dict[str, Strategies]:
+def _other_pools(study: LatentStudy, made: Strategies, contents: Contents) -> dict[str, Strategies]:
     """Strategies of the other pools of several samples by the same model, on the same examples."""
-    source, contents, found = made.source, read_contents(study.log), {}
+    source, found = made.source, dict[str, Strategies]()
     model = study.models.get(source.pool)
     for pool in sorted(contents.pools - {source.pool, source.probe}):
         if contents.sizes[pool] == 1 or model is None or study.models.get(pool) != model:

@@ -33,8 +33,7 @@ async function drawExample(data, example) {
     data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
     element("p", null, element("b", null, "gold "), word(data.gold[example])),
     element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
-      element("thead", null, element("tr", null, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-      element("tbody", null, ...told.map(cells)))),
+      ...tableOf(heads, told.map(cells)))),
     element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => frameOf(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
     element("div", { id: "texts" }));
