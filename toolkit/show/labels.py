@@ -225,8 +225,9 @@ def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarra
 
 def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
     """Which of (n, 4) boxes come closer than `room` to which of (m, 4) others: (n, m)."""
-    near = (others[None, :, :2] < boxes[:, None, 2:] + room) & (others[None, :, 2:] > boxes[:, None, :2] - room)
-    return np.asarray(near.all(axis=2))
+    (left, low, right, high), (x0, y0, x1, y1) = boxes.T[:, :, None], others.T[:, None]
+    near = (x0 < right + room) & (y0 < high + room) & (x1 > left - room) & (y1 > low - room)
+    return np.asarray(near)
 
 
 def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
@@ -237,5 +238,5 @@ def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Which of (s, 2) dots lie within which of (n, 4) boxes: (n, s)."""
-    within = (dots[None] > boxes[:, None, :2]) & (dots[None] < boxes[:, None, 2:])
-    return np.asarray(within.all(axis=2))
+    (left, low, right, high), (x, y) = boxes.T[:, :, None], dots.T[:, None]
+    return np.asarray((x > left) & (y > low) & (x < right) & (y < high))
