@@ -46,24 +46,48 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class Cutting:
-    """Traces that are given up, bool (E, T): the slice that they are in then, and the verifier that decided."""
+    """Traces that are given up, bool (E, T): the slice that they are in then, and the verifier that decided on them
+    and on those that went on, `checked` (E, T).
+    """
 
     slice: str
     given_up: np.ndarray
+    checked: np.ndarray
     verifier: str
 
 
 @dataclass(frozen=True)
-class Reveals:
-    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of one slice.
+class Verifying:
+    """Who verifies what an order reveals. `order`: what tells the order of these verifications from others.
 
-    `order`: what tells it from others, whatever ends it. `cut`: which of them were given up, if some may be.
+    `together` (E,): in one call of a listwise verifier, at the end. `lowest`: what a trace counts as that the verifier
+    did not score, where it counts at all.
     """
 
     order: Hashable
+    verifier: str
+    together: np.ndarray
+    lowest: float | None
+
+
+@dataclass(frozen=True)
+class Reveals:
+    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
+
+    `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
+    generated. `empty` (E,): whether a last step revealed nothing. `generated` (E, S + 1): how many traces were by each
+    step from 0 on; None: one a step. `cut`: which of them were given up, if some may be.
+    """
+
+    slice: str
+    order: Hashable
+    generation: Hashable
     rule: str
     samples: np.ndarray
     steps: np.ndarray
+    empty: np.ndarray
+    generated: np.ndarray | None = None
+    verifying: Verifying | None = None
     cut: Cutting | None = None
 
 

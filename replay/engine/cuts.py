@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replay.engine import outcome as ends
-from replay.engine.calls import GENERATION, CallMask, Calls, CallSegment, Cutting, Reveals, certain
+from replay.engine.calls import GENERATION, CallMask, Calls, CallSegment, Cutting, Reveals, Verifying, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Fates
+from replay.sampling.orders import Generation
 from replay.sampling.stops import StopRule
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
@@ -133,15 +135,40 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces.astype(float))}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
-    cut = None
     if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
         calls |= abandoned_calls(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces)
-        cut = Cutting(walk.cut, trajectory.fates.given_up, walk.abandon.verifier)
-    plain = replace(walk, cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL)
-    drawn = walk if walk.order.verifies_later else plain
-    order = drawn if walk.permuted or walk.order.verifies_later or cut is not None else GENERATION
-    reveals = None if outcome.random_subset else Reveals(order, walk.order.name, trajectory.sample_index, step, cut)
+    reveals = None if outcome.random_subset else _reveals(trajectory, step)
     return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
+
+
+def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
+    """How far its order went by `step` (E,); the last step of a lazy walk may reveal nothing."""
+    walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
+    cut, verifying = None, None
+    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
+        fates = trajectory.fates
+        cut = Cutting(walk.cut, fates.given_up, fates.checked, walk.abandon.verifier)
+    plain = replace(
+        walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
+        seed=walk.seed if walk.permuted else 0,
+    )  # fmt: skip
+    generation: Hashable = plain if walk.permuted or cut is not None else GENERATION
+    order = walk if later else generation
+    if walk.verifier is not None:
+        key = order if later else (order, walk.verifier, walk.unscored.skips)
+        verifying = Verifying(key, walk.verifier, trajectory.listwise, walk.unscored.fill)
+    return Reveals(
+        slice=walk.pool,
+        order=order,
+        generation=generation,
+        rule=walk.order.name,
+        samples=trajectory.sample_index,
+        steps=np.minimum(step, steps.count),
+        empty=step > steps.count,
+        generated=steps.generated,
+        verifying=verifying,
+        cut=cut,
+    )
 
 
 def abandoned_calls(

@@ -52,7 +52,9 @@ class ChoosingRule(OracleRule, ABC):
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
         chosen = self.choose(block, base, of).chosen
         names = [*([str(base)] if self.needs_base else []), *slice_names(block, base, of)]
-        traces = tuple(trace for each in dict.fromkeys(names) for trace in traces_there(block, each))
+        looked = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
+        unseen = [trace for trace in self.beside(block, base, of) if trace not in looked]
+        traces = (*looked, *unseen)
         rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
         columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
         schema = {**columns, **TRACE_SCHEMA}
@@ -60,7 +62,12 @@ class ChoosingRule(OracleRule, ABC):
         if chosen is not None:
             mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
             frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
-        yield Stage(f"`{name}`", frame, traces=traces)
+        kept = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
+        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {kept}" if unseen else "", traces=traces)
+
+    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """Traces that it pays for beside those that it looks at, on the one example of a block."""
+        return ()
 
 
 class MatchingRule(OracleRule, ABC):
@@ -124,6 +131,13 @@ class AnyRight(ChoosingRule):
         calls = CallSegment({(name, None): certain(on.astype(float)) for name, on in paid.items()})
         made = Realization(np.ones(examples), (calls,))
         return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
+
+    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """What the revisions read of the base, and its sample 0 in any case."""
+        if base is None:
+            return ()
+        needed = int(_bill(block, base, of, slice_names(block, base, of))[base][0])
+        return tuple((base, sample) for sample in range(min(needed, int(block.pools[base].size[0]))))
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,14 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
     if trajectory.walk.calibration is not None:
         columns["calibrated"] = seen_by(trajectory.walk.calibration.apply(trajectory.revealed.score), revealing)
     columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
+    at_rule = looked_at(steps, stopped.step, 1 if later else how.width)
     if steps and (compared := how.stop.compared(how.stop.shown(seen))) is not None:
-        looked = seen_by(~np.isnan(compared.value)).fill_null(False).to_numpy()
+        looked = seen_by(~np.isnan(compared.value) & at_rule).fill_null(False).to_numpy()
         names = zip(compared.statistic[0, at], looked, strict=True)
         columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
         columns["statistic"] = seen_by(compared.value, looked)
         columns["threshold"] = seen_by(compared.threshold, looked)
-    holds = decisions(how.stop, seen) & looked_at(steps, stopped.step, 1 if later else how.width)
-    columns["holds"] = seen_by(holds).fill_null(False).cast(pl.Boolean)
+    columns["holds"] = seen_by(decisions(how.stop, seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answers(block, _answer(trajectory, select, step))
     costs = by_name(_costs(trajectory, stopped)[step])
     columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}

@@ -28,12 +28,16 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
-from toolkit.show import table_of
+from toolkit.show import Table, table_of
 from toolkit.show.html import paragraph
 from toolkit.stats.summary_notes import BATCHED, DEVICE, WAITING, of_batches
 
 MOST_ANSWERS = 5
 """Answers of a mean that its ending names."""
+SHOWN = 140
+"""Characters across an explanation that is printed."""
+LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
+"""Columns of steps that a narrow terminal drops, the first first."""
 
 
 class Asked(Protocol):
@@ -55,6 +59,15 @@ def known(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
 
 
+def stage_table(stage: Stage) -> Table:
+    """The rows of a stage as a table, without columns that have no value; a narrow terminal may drop some others."""
+    rows = known(stage.rows)
+    spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
+    drop = {name: len(spared) - place for place, name in enumerate(spared)}
+    table = table_of(rows, stage.title)
+    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
+
+
 @dataclass(frozen=True)
 class Explanation:
     """`header`: question, gold, policy. `stages`: its parts, step by step. `ending`: the result and why it ended.
@@ -71,14 +84,13 @@ class Explanation:
     texts: pl.DataFrame | None = None
 
     def __str__(self) -> str:
-        told = [f"{one.title}\n{one.rows}" + f"\n{one.ending}" * bool(one.ending) for one in self.stages]
+        told = [
+            stage_table(one).terminal(SHOWN) + f"{printable(one.ending)}\n" * bool(one.ending) for one in self.stages
+        ]
         return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
 
     def _repr_html_(self) -> str:
-        told = [
-            table_of(known(one.rows), one.title).html() + paragraph(one.ending) * bool(one.ending)
-            for one in self.stages
-        ]
+        told = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
         return "".join([*map(paragraph, self.header), *told, *map(paragraph, (*self.notes, self.ending))])
 
     @property

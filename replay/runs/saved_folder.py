@@ -14,7 +14,7 @@ from toolkit import documents
 from toolkit.errors import ThinkbackError, shown
 from toolkit.log.read.footers import hash_file
 
-FORMAT, VERSION = "thinkback result", 2
+FORMAT, VERSION = "thinkback result", 3
 RECORD, RUN = "result.json", "run.json"
 
 

@@ -237,7 +237,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
         (lambda folder: shutil.rmtree(folder), "no such folder"),
         (lambda folder: (folder / "result.json").unlink(), "it holds no `result.json`"),
         (lambda folder: (folder / "result.json").write_text("[" * 9000), "nested too deeply"),
-        (lambda folder: edited(folder, version=3), "has version 3, this program reads up to 2: upgrade"),
+        (lambda folder: edited(folder, version=4), "has version 4, this program reads up to 3: upgrade"),
         (lambda folder: edited(folder, format="x"), "no record of a result"),
         (lambda folder: edited(folder, record=3), "is damaged: it is not what was saved"),
         (lambda folder: edited(folder, record={"files": {}}), "is damaged: it is not what was saved"),

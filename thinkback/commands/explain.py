@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +11,6 @@ from thinkback.options import option
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from toolkit.show import Table
-
-LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
-"""Columns of steps that a narrow terminal drops, the first first."""
 
 
 def explain(
@@ -37,7 +31,7 @@ def explain(
     Prints step by step what it saw, what it paid, and why it ended.
     """
     from replay.runs.explain import explain as walk
-    from replay.runs.explain import known
+    from replay.runs.explain import stage_table
     from thinkback import console
 
     explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)
@@ -45,7 +39,7 @@ def explain(
         console.say(line)
     console.say()
     for stage in explained.stages:
-        console.show(_table(known(stage.rows), stage.title))
+        console.show(stage_table(stage))
         if stage.ending:
             console.say_folded(stage.ending)
         console.say()
@@ -53,16 +47,6 @@ def explain(
         _say_texts(explained.texts)
     for line in (*explained.notes, explained.ending):
         console.say_folded(line)
-
-
-def _table(rows: pl.DataFrame, title: str) -> Table:
-    """A stage's rows; what a narrow terminal can spare may be dropped."""
-    from toolkit.show import table_of
-
-    spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
-    drop = {name: len(spared) - place for place, name in enumerate(spared)}
-    table = table_of(rows, title)
-    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
 
 
 def _say_texts(texts: pl.DataFrame) -> None:

@@ -58,26 +58,33 @@ function blocksOf(data, example, numbers) {
   }
   const stops = rowsAt(paths.stops, example).filter((row) => numbers.includes(paths.stops.policy[row]));
   const blocks = [];
+  const lists = new Map(rowsAt(paths.orders, example).map((row) => [paths.orders.order[row], row]));
   for (const row of rowsAt(paths.orders, example)) {
     const mine = stops.filter((stop) => paths.stops.order[stop] === paths.orders.order[row]);
     if (!mine.length) continue;
     const slice = paths.orders.slice[row];
     const reach = Math.max(...mine.map((stop) => paths.stops.steps[stop]));
-    let spent = 0;
     const steps = paths.orders.samples[row].slice(0, reach).map((sample, at) => {
-      const trace = traces.get(`${slice}/${sample}`);
+      const of = paths.orders.slices[row] ? paths.orders.slices[row][at] : slice;  // one that was given up lies elsewhere
+      const trace = traces.get(`${of}/${sample}`);
       const tokens = trace === undefined ? null : paths.traces.tokens[trace];
-      spent = tokens === null || spent === null ? null : spent + tokens;
+      const spent = paths.orders.spent[row] ? paths.orders.spent[row][at] : null;
       const right = trace === undefined ? null : paths.traces.correct[trace];
-      const own = scores.get(`${slice}/${sample}`) || [];
+      const own = scores.get(`${of}/${sample}`) || [];
       return {
-        step: at + 1, sample, slice, answer: trace === undefined ? "not held" : word(paths.traces.answer[trace]),
+        step: at + 1, sample, slice: of, answer: trace === undefined ? "not held" : word(paths.traces.answer[trace]),
         verdict: right === null ? "unjudged" : right === 1 ? "right" : right === 0 ? "wrong" : "part right",
         tokens: tokens === null ? "–" : tokens, spent, each: own,
-        scores: own.map((one) => `${one.verifier}: ${one.score}`).join(", "),
+        scores: own.map((one) => `${one.verifier}: ${one.score ?? "none"}`).join(", "),
       };
     });
-    const paid = [...new Set(mine.filter((stop) => paths.stops.verified[stop]).map((stop) => paths.verifiers[paths.stops.verifier[stop]]))];
+    const paid = new Map();  // the samples that each verifier was paid for, of those shown
+    for (const stop of mine.filter((one) => paths.stops.verified[one])) {
+      const list = lists.get(paths.stops.checks[stop]);
+      const verifier = paths.verifiers[paths.stops.verifier[stop]];
+      const samples = list === undefined ? steps.map((one) => one.sample) : paths.orders.samples[list].slice(0, paths.stops.verified[stop]);
+      paid.set(verifier, new Set([...(paid.get(verifier) || []), ...samples]));
+    }
     const last = (stop) => Math.max(...stops.filter((one) => paths.stops.policy[one] === paths.stops.policy[stop]).map((one) => paths.stops.part[one]));
     const ends = mine.map((stop) => {
       const number = paths.stops.policy[stop];
@@ -86,7 +93,7 @@ function blocksOf(data, example, numbers) {
       const right = sign(outcome(data, "correct", number, example));
       const ending = outcome(data, "ending", number, example);
       const verified = paths.stops.verified[stop];
-      const chose = paths.stops.slice[stop] === slice ? steps.find((one) => one.sample === paths.stops.sample[stop]) : undefined;
+      const chose = steps.find((one) => one.slice === paths.stops.slice[stop] && one.sample === paths.stops.sample[stop]);
       return {
         number, name: policy(number).called, from: 0.5, step: paths.stops.steps[stop], steps: paths.stops.steps[stop],
         generated: paths.stops.generated[stop], answer, ending: ending < 0 ? "–" : ENDINGS[ending],
@@ -102,11 +109,13 @@ function blocksOf(data, example, numbers) {
 }
 
 // Tokens so far along an order: of its traces alone, and with what each verifier that was paid there took.
-function spentOf(steps, verifiers) {
-  return [null, ...verifiers].flatMap((verifier) => {
+function spentOf(steps, paid) {
+  return [null, ...paid.keys()].flatMap((verifier) => {
     let verified = 0;
     const rows = steps.map((one) => {
-      for (const each of one.each) if (each.verifier === verifier) verified += each.tokens ?? NaN;
+      for (const each of one.each) {
+        if (each.verifier === verifier && paid.get(verifier).has(one.sample)) verified += each.tokens ?? NaN;
+      }
       const spent = one.spent === null ? NaN : one.spent + verified;
       return { step: one.step, series: verifier === null ? "traces" : `with ${verifier}`, spent };
     });
@@ -172,10 +181,10 @@ async function drawBlock(block, at) {
   const rows = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
   const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
   const turns = [draw(`block-${at}-traces`, "traces", { ...own, ...verdicts, called, each: 26 }, { traces: rows },
-    (datum) => toText(block.key, datum.sample))];
+    (datum) => toText(datum.slice, datum.sample))];
   verifiersOf(block).forEach((verifier, number) => {
-    const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier)
-      .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample })));
+    const scores = block.steps.flatMap((one) => one.each
+      .filter((each) => each.verifier === verifier && each.score !== null).map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample, slice: one.slice })));
     NAMES_OF.set(`block-${at}-scores-${number}`, `Scores of the traces by ${verifier}`);
     turns.push(draw(`block-${at}-scores-${number}`, "scores",
       { ...own, verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) }, { scores }));
@@ -227,7 +236,10 @@ async function drawTexts(data, example, blocks) {
   if (result !== state.result || data.ids[example] !== state.example || !place("texts")) return;
   const search = element("input", { id: "within", type: "search", on: { input: () => mark(search.value) } });
   const order = new Map();
-  for (const block of blocks) for (const step of block.steps) order.set(`${block.slice}/${step.sample}`, `${block.slice}, sample ${step.sample}`);
+  for (const block of blocks) for (const step of block.steps) {
+    const of = data.paths.slices[step.slice];
+    order.set(`${of}/${step.sample}`, `${of}, sample ${step.sample}`);
+  }
   for (const [slice, samples] of Object.entries(texts.traces)) {
     for (const sample of Object.keys(samples)) order.set(`${slice}/${sample}`, `${slice}, sample ${sample}`);
   }
