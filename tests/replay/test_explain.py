@@ -83,9 +83,13 @@ def test_with_a_width_the_rule_is_looked_at_after_each_block(tmp_path):
     assert told["holds"].to_list() == [True]  # a single label is enough
     told = explain(made, [one, three], "three", "e1").steps
     assert told["holds"].to_list() == [False, False, True]
-    assert told["compares"].to_list() == ["verified", "lead", "lead"]
-    assert told["statistic"].to_list() == pytest.approx([1, 0.5, 0.5])
-    assert told["threshold"].to_list() == pytest.approx([1, 0.4, 0.4])
+    assert told["lead"].to_list()[1:] == pytest.approx([0.5, 0.5])
+    assert told["compares"].to_list() == [None, None, "lead"]
+    assert told["statistic"].to_list() == [None, None, pytest.approx(0.5)]
+    assert told["threshold"].to_list() == [None, None, pytest.approx(0.4)]
+    assert [name in str(explain(made, [three], "three", "e1")) for name in ("votes", "threshold", "answer_now")] == [
+        True
+    ] * 3
     spent = replay.run(made, [one, three]).outcomes.collect()
     assert dict(spent.select("policy", "traces").iter_rows()) == {"one": 1.0, "three": 3.0}
 
