@@ -29,6 +29,9 @@ DEMO_BASELINE := greedy
 SECONDS ?= 600
 SEED ?= 1
 
+# Where an image sets it, every process of a test would compile the whole program again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme notebooks pictures screenshots install install-dev clean
 
@@ -98,8 +101,9 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
+# The workers fill the cores, so none of them needs polars' threads; the slow tests keep these.
 test: $(VENV)/installed-dev lint types docs
-	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	POLARS_MAX_THREADS=1 THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/installed-dev
 	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow

@@ -1,4 +1,4 @@
-"""No test is left out unseen, as a missing extra ends the run where all are required; and one thread computes a test."""
+"""No test is left out unseen: where every extra is required, a missing one ends the run. And one thread computes."""
 
 from __future__ import annotations
 
