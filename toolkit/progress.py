@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -35,6 +36,9 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     ...     for _ in range(3):
     ...         advance()
     """
+    if not _seen():
+        yield uncounted
+        return
     from rich import progress as parts
     from rich.console import Console
     from rich.markup import escape
@@ -58,6 +62,11 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
             bar.advance(task, done)
 
         yield advance
+
+
+def _seen() -> bool:
+    """Whether somebody could see a bar: on a terminal, or where IPython runs."""
+    return "IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 @contextmanager

@@ -285,7 +285,9 @@ def _spread(
 ) -> np.ndarray:
     """A column of rows with their example `e` and sample `s` as an array (E, T); `fill` where there is no value."""
     out: np.ndarray = np.full(shape, fill, dtype=dtype)
-    out[frame["e"].to_numpy(), frame["s"].to_numpy()] = frame[column].fill_null(fill).to_numpy()
+    values = frame[column]
+    known = values.fill_null(fill) if values.null_count() else values
+    out[frame["e"].to_numpy(), frame["s"].to_numpy()] = known.to_numpy()
     return out
 
 

@@ -56,7 +56,8 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified:
                 for first in range(0, len(block.examples), chunk):
                     yield block.slice(first, min(first + chunk, len(block.examples)))
                     advance(min(chunk, len(block.examples) - first))
-                    gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
+                    if first + chunk < len(block.examples) or stop < len(examples):
+                        gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
 
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:

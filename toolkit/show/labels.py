@@ -178,8 +178,8 @@ def _best_place(
     steps = np.linspace(0.1, 1.0, 16)[:, None, None]
     ties = (at + steps * (near - at)).transpose(1, 0, 2)  # (f, 16, 2)
     others = space.scene.dots[np.abs((space.scene.dots[:, :2] + space.scene.dots[:, 2:]) / 2 - at).max(axis=1) > 1]
-    crossed = np.array([_inside(tie, others).any(axis=1).sum() for tie in ties])
-    through = np.array([_inside(tie, space.taken).any() for tie in ties])
+    crossed = _passes(ties, others).sum(axis=0)
+    through = _passes(ties, space.taken).any(axis=0)
     across = _inside(space.scene.line, boxes).any(axis=1)
     barred = _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
     penalty = (
@@ -225,11 +225,18 @@ def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarra
 
 def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
     """Which of (n, 4) boxes come closer than `room` to which of (m, 4) others: (n, m)."""
-    near = (others[None, :, :2] < boxes[:, None, 2:] + room) & (others[None, :, 2:] > boxes[:, None, :2] - room)
-    return np.asarray(near.all(axis=2))
+    (left, low, right, high), (x0, y0, x1, y1) = boxes.T[:, :, None], others.T[:, None]
+    near = (x0 < right + room) & (y0 < high + room) & (x1 > left - room) & (y1 > low - room)
+    return np.asarray(near)
+
+
+def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which of (n, 4) boxes which of the lines of (f, s, 2) samples have a sample in: (n, f)."""
+    found = _inside(lines.reshape(-1, 2), boxes)
+    return np.asarray(found.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
 
 
 def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Which of (s, 2) dots lie within which of (n, 4) boxes: (n, s)."""
-    within = (dots[None] > boxes[:, None, :2]) & (dots[None] < boxes[:, None, 2:])
-    return np.asarray(within.all(axis=2))
+    (left, low, right, high), (x, y) = boxes.T[:, :, None], dots.T[:, None]
+    return np.asarray((x > left) & (y > low) & (x < right) & (y < high))

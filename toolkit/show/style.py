@@ -55,6 +55,7 @@ _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
 }
+_PACKED: dict[str, Any] = {".png": {"pil_kwargs": {"compress_level": 3}}}  # level 6: 7 % smaller, half more time
 
 
 @contextmanager
@@ -124,7 +125,7 @@ def save_figure(figure: Figure, path: str | Path, ending: str = "") -> None:
     if suffix not in _METADATA:
         raise ThinkbackError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
     with style():
-        figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix])
+        figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
 
 
 def percent_limits(low: float, high: float) -> tuple[float, float]:

@@ -67,7 +67,7 @@ def _heads(layout: Layout, widths: Sequence[int]) -> Iterator[str]:
 
 def _before(layout: Layout, cells: Sequence[str]) -> str:
     """The cells before a row's name, on its line."""
-    natural = layout.natural()
+    natural = layout.natural
     return "".join(
         _aligned(cells[i], natural[i], layout.columns[i].form.align) + " " * GAP for i in range(layout.name or 0)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from toolkit.show.table_content import DASH, TableColumn, TableContent
 
@@ -46,31 +47,33 @@ class Layout:
     @property
     def name_indent(self) -> int:
         """Blanks before a row's name, where it has lines of its own: the columns before it stand there."""
-        natural = self.natural()
+        natural = self.natural
         return sum(natural[i] + GAP for i in range(self.name or 0))
 
-    def natural(self) -> list[int]:
+    @cached_property
+    def natural(self) -> tuple[int, ...]:
         """Width that each column would take unfolded."""
         texts = zip(self.heads, *self.rows, strict=True)
-        return [max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts]
+        return tuple(max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts)
 
-    def least(self) -> list[int]:
+    @cached_property
+    def least(self) -> tuple[int, ...]:
         """Width below which a column is unreadable: words fold, numbers do not."""
         least = []
-        for i, (column, width) in enumerate(zip(self.columns, self.natural(), strict=True)):
+        for i, (column, width) in enumerate(zip(self.columns, self.natural, strict=True)):
             words = column.form.align == "left"
             parts = (_longest_part(cell) for cell in (self.heads[i], *(row[i] for row in self.rows)))
             least.append(min(width, max(SQUEEZED, *parts)) if words else width)
-        return least
+        return tuple(least)
 
     def needs(self) -> int:
         """The least width of a line."""
-        least = self.least()
+        least = self.least
         return self.indent + total([least[i] for i in self.beside])
 
     def widths(self, width: int) -> list[int]:
         """What each column gets: what it needs, and the columns of words share what is left."""
-        widths, natural = self.least(), self.natural()
+        widths, natural = list(self.least), self.natural
         for i in self.beside:
             spare = width - self.indent - total([widths[k] for k in self.beside])
             widths[i] += max(0, min(natural[i] - widths[i], spare))

@@ -43,7 +43,8 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
         raise ThinkbackError("`first` and `second` count discordant pairs among `n` examples: give 0 to n in all")
     one, two, size = np.broadcast_arrays(one, two, size)
     z = NORMAL.inv_cdf((1 + level) / 2)
-    return _lower(one, two, size, z), -_lower(two, one, size, z)
+    low, mirrored = _lower(np.stack([one, two]), np.stack([two, one]), size, z)
+    return low, -mirrored
 
 
 def _lower(one: Floats, two: Floats, n: Floats, z: float) -> Floats:

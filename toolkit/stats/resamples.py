@@ -26,6 +26,9 @@ MOST_RESAMPLES = 1_000_000
 COUNT_ROWS = 256
 """Resamples drawn by one generator. Part of the definition of the resamples: do not vary it."""
 
+COUNTED_AT_ONCE = 2**14
+"""Numbers that one call counts, of as many resamples as that makes; only speed depends on it."""
+
 KEEP_COUNTS = 256 * 2**20
 """Counts are drawn once and kept up to this many bytes; beyond it only the last chunk's are kept."""
 
@@ -142,5 +145,10 @@ class Resamples:
         size = self.sizes[chunk]
         generator = np.random.default_rng([self.seed, chunk + 1, row])
         drawn = generator.integers(0, size, size=int(ends[-1]), dtype=np.uint16)
-        for i, (end, count) in enumerate(zip(ends, draws, strict=True)):
-            out[i] = np.bincount(drawn[end - count : end], minlength=size)
+        rows = max(1, COUNTED_AT_ONCE // size)
+        for first in range(0, len(draws), rows):
+            some = draws[first : first + rows]
+            keys = drawn[ends[first] - some[0] : ends[first + len(some) - 1]]
+            if len(some) > 1:
+                keys = keys + np.repeat(np.arange(len(some)) * size, some)
+            out[first : first + len(some)] = np.bincount(keys, minlength=len(some) * size).reshape(-1, size)

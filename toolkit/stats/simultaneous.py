@@ -18,9 +18,9 @@ Review of Economic Studies 91, 2024).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from statistics import NormalDist
 
 import numpy as np
@@ -41,6 +41,15 @@ SCREENING = 0.1
 
 DRAWN_AT_ONCE = 256
 """Draws made by one generator. Part of the definition of the draws: do not vary it."""
+
+BLOCKS_AT_ONCE = 8
+"""Blocks of draws that are made before they are used; only speed depends on it."""
+
+PAIRS_OF_DRAWS = 256
+"""Pairs whose deviations are taken at once; only speed depends on it."""
+
+KEEP_DRAWS = 64 * 2**20
+"""Bytes up to which draws are kept between the steps of a search."""
 
 STREAM = 16
 """Keeps the generators of the draws apart from those of the resamples."""
@@ -254,11 +263,11 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     least = np.maximum(both_tails(size), estimates.exact(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
     alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
-    roots = _roots(estimates.covariance)
+    drawn = _drawn(_roots(estimates.covariance), settings)
     for step in range(MOST_STEPS):
         if not left.any() or (step and size[left].max() < alone):
             break
-        largest = np.sort(_largest(roots, first[left], second[left], error[left], estimates.units, settings))
+        largest = np.sort(_largest(drawn, first[left], second[left], error[left], estimates, settings))
         # The draw above which a pair has an adjusted p-value of at most 1 − level.
         place = max(1, math.floor((1 - settings.level) * (len(largest) + 1) + 1e-9))
         critical = max(float(largest[-place]), alone)
@@ -317,11 +326,12 @@ def bonferroni_critical(policies: int, units: int, level: float) -> float:
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
     """Normal deviations of K estimates from their means, in blocks (K, draws) that make up `settings.resamples`."""
-    roots = _roots(covariance)
-    for number in range(-(-settings.resamples // DRAWN_AT_ONCE)):
-        with product_threads():
-            block = _block(roots, number, settings)
-        yield block
+    roots, blocks = _roots(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
+    make = partial(_block, roots, settings=settings)
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        with product_threads() as pool:
+            made = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
+        yield from made
 
 
 def _roots(covariance: Floats) -> Floats:
@@ -339,25 +349,35 @@ def _block(roots: Floats, number: int, settings: Settings) -> Floats:
     return roots @ generator.standard_normal((DRAWN_AT_ONCE, len(roots)))[:size].T
 
 
+def _drawn(roots: Floats, settings: Settings) -> Callable[[int], NDArray[np.float32]]:
+    """Gives the deviations (K, draws) of a block of draws by its number; each is drawn once, unless all are too many
+    to be kept.
+    """
+
+    def block(number: int) -> NDArray[np.float32]:
+        return _block(roots, number, settings).astype(np.float32)
+
+    return cache(block) if 4 * len(roots) * settings.resamples <= KEEP_DRAWS else block
+
+
 def _largest(
-    roots: Floats, first: Ints, second: Ints, error: Floats, units: int, settings: Settings
-) -> NDArray[np.float32]:
+    block: Callable[[int], NDArray[np.float32]], first: Ints, second: Ints, error: Floats, estimates: JointEstimates,
+    settings: Settings,
+) -> NDArray[np.float32]:  # fmt: skip
     """The largest studentised deviation of any of the pairs in each draw, (B,)."""
+    units = estimates.units
     shrink = np.sqrt(units / max(units - 1, 1))  # the draws have the divisor `units`
-    scale = (shrink / error).astype(np.float32)
     order = np.argsort(first, kind="stable")
-    others, scale = second[order], scale[order][:, None]
-    cuts = np.searchsorted(first[order], np.arange(len(roots) + 1))
+    first, second, scale = first[order], second[order], (shrink / error).astype(np.float32)[order][:, None]
 
     def work(number: int) -> NDArray[np.float32]:
-        drawn = _block(roots, number, settings).astype(np.float32)
+        drawn = block(number)
         best = np.zeros(drawn.shape[1], np.float32)
-        for policy in range(len(roots)):
-            here = slice(cuts[policy], cuts[policy + 1])
-            if here.start == here.stop:
-                continue
-            deviation = drawn[others[here]]
-            deviation -= drawn[policy]
+        for start in range(0, len(first), PAIRS_OF_DRAWS):
+            here = slice(start, start + PAIRS_OF_DRAWS)
+            one = first[here]
+            deviation = drawn[second[here]]
+            deviation -= drawn[one[0]] if one[0] == one[-1] else drawn[one]
             np.abs(deviation, out=deviation)
             deviation *= scale[here]
             np.maximum(best, deviation.max(axis=0), out=best)

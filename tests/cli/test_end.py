@@ -1,0 +1,59 @@
+"""How the program ends: at once, with its code, when all that was to be done at the end is done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import atexit, sys, tempfile, threading, time
+import thinkback.app
+from thinkback.__main__ import command
+
+class Last:
+    def __del__(self):
+        print("taken apart")
+
+def main():
+    global kept, folder
+    kept, folder = Last(), tempfile.TemporaryDirectory()
+    print(folder.name)
+    atexit.register(print, "last words")
+    threading.Thread(target=lambda: (time.sleep(0.2), print("a thread's words"))).start()
+    {end}
+
+thinkback.app.main = main
+command()
+"""
+
+
+def ended(end: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM.format(end=end)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit()", 0), ("sys.exit(0)", 0), ("sys.exit(2)", 2)])
+def test_threads_and_what_is_registered_end_first_and_memory_is_left_to_the_system(end: str, code: int) -> None:
+    done = ended(end)
+    folder, *said = done.stdout.splitlines()
+    assert (done.returncode, said, done.stderr) == (code, ["a thread's words", "last words"], "")
+    assert not Path(folder).exists()
+
+
+def test_a_fault_keeps_its_traceback_and_its_code() -> None:
+    done = ended("raise ValueError('a fault')")
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: a fault\n")
+    assert done.stdout.splitlines()[1:3] == ["a thread's words", "last words"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_what_cannot_be_printed_at_the_end_is_no_success() -> None:
+    """Ten letters wait in the stream's buffer until the end, when the disk is full."""
+    program = PROGRAM.format(end="sys.stdout = open('/dev/full', 'w'); sys.stdout.write('x' * 10); sys.exit(0)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 120
+    assert "No space left on device" in done.stderr
