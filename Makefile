@@ -101,9 +101,8 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-# The workers fill the cores, so none of them needs polars' threads; the slow tests keep these.
 test: $(VENV)/installed-dev lint types docs
-	POLARS_MAX_THREADS=1 THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/installed-dev
 	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
