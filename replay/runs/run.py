@@ -21,7 +21,7 @@ from replay.runs.example_set import ExampleSet, groups_of
 from replay.runs.findings import RunSource, Summariser
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
-from replay.runs.own_metrics import Metric, own_columns, own_metrics
+from replay.runs.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord, largest_majority, policy_record, versions
 from replay.runs.result import Result
@@ -103,6 +103,7 @@ def run(
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = largest_majority(map(policy_record, chosen))
@@ -116,6 +117,7 @@ def run(
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
     summariser = Summariser(served.outcomes, records, metric, cost, baseline, columns, settings)
+    check_ranking(metric, served.outcomes, columns, settings)
     statistics = summariser.summary()
     _check_ranked(statistics, summariser, measure, log.address)
     kept = examples.frame.filter(coverage.keep)
