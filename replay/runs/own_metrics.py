@@ -21,8 +21,8 @@ F1 = "f1:"
 """How the names of the F1s of single labels begin."""
 TABLE_WORDS = (
     "#", "place", "policy", "corrected", "corrected %", "corrected_low", "corrected_high", "Δ", "Δ points",
-    "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto", "on_front",
-    "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated",
+    "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto",
+    "on_front", "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated",
 )  # fmt: skip
 """Headings of the ranked table, and names in its CSV, that are no metric's."""
 SECONDS = "latency_s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -27,6 +26,7 @@ from replay.runs.provenance import PolicyRecord, largest_majority, policy_record
 from replay.runs.result import Result
 from replay.runs.reuse import check_reuse, out_of_fold, training_rows
 from replay.runs.served import Served, serve
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
@@ -67,7 +67,7 @@ def run(
     metrics: Metric | Iterable[Metric] = (),
     cost: str | None = None,
     measure: str | None = None,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     kw: float | None = None,
     eur_per_kwh: float | None = None,
     block_examples: int | None = None,
