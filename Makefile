@@ -29,6 +29,9 @@ DEMO_BASELINE := greedy
 SECONDS ?= 600
 SEED ?= 1
 
+# Where an image sets it, every process of a test would compile the whole program again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme notebooks pictures screenshots install install-dev clean
 

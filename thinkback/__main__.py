@@ -23,8 +23,9 @@ PATIENCE_S = 5.0
 IMPORTS_S, SOON_S = 1.5, 0.05
 """Seconds that an import may take to end once a signal came, and between two looks."""
 
-COLLECT_AFTER = 50_000
-"""New objects between two searches for cycles. Python's 700 find a command's modules again and again."""
+COLLECT_AFTER = 400_000
+"""New objects between two searches for cycles: more than all modules of a command have, which Python's 700 look through
+again and again. So much garbage takes less than 100 MB."""
 
 
 def command() -> NoReturn:

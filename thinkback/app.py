@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.main import get_command_name
 
 from thinkback.command_examples import GroupWithExamples, WithExamples
 from thinkback.commands import (
@@ -180,6 +182,20 @@ def thinkback(
     """Replay test-time compute: log every trace and verifier score once, evaluate any policy on the log."""
 
 
+def with_asked(words: Sequence[str]) -> typer.Typer:
+    """The app with the one command that the words begin with: to build all takes longer than some of them.
+
+    The whole app where they begin with anything else, such as a group or a name that is not known.
+    """
+    for command in app.registered_commands:
+        name = command.name or get_command_name(command.callback.__name__ if command.callback is not None else "")
+        if [name] == list(words[:1]):
+            one = copy(app)
+            one.registered_commands, one.registered_groups = [command], []
+            return one
+    return app
+
+
 def main() -> NoReturn:
     """Entry point of the command."""
     # SIGTERM ends like Ctrl-C does: through the `finally`s, so that no half result stays behind
@@ -188,5 +204,5 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
-    app(prog_name="thinkback")
+    with_asked(sys.argv[1:])(prog_name="thinkback")
     raise AssertionError("unreachable: the group exits")

@@ -42,13 +42,24 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what is written once."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def replayed(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> Path:
-    settings = ("--baseline", "best of 4", "--margin", "0.05", "--resamples", "200", "--seed", "5")
-    result = thinkback("replay", log, "--policies", policies, "--out", "out", *settings)
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    (tmp_path / "printed.txt").write_text(result.stdout)
+def replayed(thinkback: Callable, log: Path, policies: Path, tmp_path: Path, kept: Path) -> Path:
+    """What the first test with it wrote, copied for each of the others."""
+    if not any(kept.iterdir()):
+        settings = ("--baseline", "best of 4", "--margin", "0.05", "--resamples", "200", "--seed", "5")
+        result = thinkback("replay", log, "--policies", policies, "--out", "out", *settings)
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        (tmp_path / "printed.txt").write_text(result.stdout)
+        shutil.copytree(tmp_path, kept, dirs_exist_ok=True)
+    else:
+        shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     return tmp_path / "out"
 
 

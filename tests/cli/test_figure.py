@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the result that all tests here read."""
+    return tmp_path_factory.mktemp("kept") / "result"
+
+
 @pytest.fixture
-def replayed(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> Path:
-    done = thinkback("replay", log, "--policies", policies, "--resamples", "50", "--out", "result", "--headroom")
-    assert done.exit_code == 0, done.output
-    return tmp_path / "result"
+def replayed(thinkback: Callable, log: Path, policies: Path, kept: Path) -> Path:
+    if not kept.exists():
+        done = thinkback("replay", log, "--policies", policies, "--resamples", "50", "--out", kept, "--headroom")
+        assert done.exit_code == 0, done.output
+    return kept
 
 
 def test_a_figure_of_a_saved_result(thinkback: Callable, replayed: Path, tmp_path: Path) -> None:

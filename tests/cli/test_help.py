@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import typer
+import typer.testing
 
-from thinkback.app import ORDER, app
+from thinkback.app import ORDER, app, with_asked
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -39,6 +40,16 @@ def test_help_of_every_command(thinkback: Callable, path: tuple[str, ...]) -> No
         assert parameter.help, parameter.name
         for option in parameter.opts if parameter.param_type_name == "option" else ():
             assert option in result.stdout
+
+
+@pytest.mark.parametrize("name", [*(path[0] for path in COMMANDS if len(path) == 1), "import", "descrbe", "--help"])
+def test_a_command_that_is_built_alone_is_the_same(name: str) -> None:
+    """Its help, or what is said of a name that is none."""
+    runner = typer.testing.CliRunner()
+    alone, whole = (runner.invoke(one, [name, "--help"], prog_name="thinkback") for one in (with_asked([name]), app))
+    assert (alone.exit_code, alone.output) == (whole.exit_code, whole.output)
+    built = typer.main.get_command(with_asked([name])).commands
+    assert set(built) == ({name} if (name,) in COMMANDS else {path[0] for path in COMMANDS})
 
 
 @pytest.mark.parametrize("path", [*GROUPS, *COMMANDS], ids=lambda path: " ".join(path) or "all")

@@ -100,6 +100,13 @@ _COMMANDS = frozenset(
         "ldots",
     ]
 )
+_OF_DOCUMENTS = frozenset(
+    ["Large", "small", "nopagebreak", "hangindent", "hangafter", "clearpage", "includegraphics", "textheight"]
+)
+_PREAMBLE = re.compile(
+    r"\\documentclass\[\d+pt\]\{article\}|\\usepackage(\[[\w,=.]+\])?\{\w+\}"
+    r"|\\setlength\{\\parindent\}\{0pt\}\\setlength\{\\parskip\}\{2pt\}"
+)
 _SIGNS = frozenset("\\&%$#_{}")
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -145,14 +152,20 @@ def markdown_faults(text: str) -> Iterator[str]:
 
 def latex_faults(text: str) -> Iterator[str]:
     """Commands that a text brought, and braces that do not match."""
+    preamble, whole, body = text.partition("\\begin{document}\n")
+    if whole:
+        yield from (f"a preamble with {line!r}" for line in preamble.splitlines() if not _PREAMBLE.fullmatch(line))
+        text = body.removesuffix("\\end{document}\n")
     text = re.sub(r"^% needs .*$", "", text, flags=re.MULTILINE)  # names packages as one writes them
+    known = _COMMANDS | _OF_DOCUMENTS if whole else _COMMANDS
     for command in _LATEX.findall(text):
-        if command not in (_COMMANDS if command.isalpha() else _SIGNS):
+        if command not in (known if command.isalpha() else _SIGNS):
             yield f"a text became the command \\{command}"
             return
     bare = _LATEX.sub("", text)
     if bare.count("{") != bare.count("}"):
         yield "braces that do not match"
+    text = re.sub(r"S\[table-format=[+\d.]+\]", "S", text)
     tables = re.findall(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
     floats = text.count("\\begin{table}") + text.count("\\begin{table*}") or 1
     if len(tables) != floats:

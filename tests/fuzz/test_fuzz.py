@@ -63,6 +63,7 @@ def test_endings_that_are_none() -> None:
         (markdown_faults, "| a |\n| --- |\n| [x](http://y) |\n"),
         (latex_faults, "\\begin{tabular}{@{}l@{}}\n\\input{x} \\\\\n\\end{tabular}"),
         (latex_faults, "\\begin{tabular}{@{}l@{}}\na & b \\\\\n\\end{tabular}"),
+        (latex_faults, "\\input{x}\n\\begin{document}\n\\begin{tabular}{@{}l@{}}\na \\\\\n\\end{tabular}"),
         (svg_faults, '<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>'),
     ],
 )

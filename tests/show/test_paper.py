@@ -95,8 +95,11 @@ def markers(axes: object) -> list[Bbox]:
     return boxes
 
 
-def assert_whole(figure: object) -> None:
-    """Nothing is cut off at an edge, text is of 7 to 8 points, and legend, axes, ticks and notes keep apart."""
+def assert_whole(figure: object) -> list[str]:
+    """Nothing is cut off at an edge, text is of 7 to 8 points, and legend, axes, ticks and notes keep apart.
+
+    Gives back what the texts say.
+    """
     texts = all_texts(figure)
     page = figure.bbox
     for text in texts:
@@ -117,6 +120,7 @@ def assert_whole(figure: object) -> None:
             assert not any(a.overlaps(b) for a, b in itertools.combinations(ticks, 2))
     boxes = [text.get_window_extent() for text in around if text.get_text()]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    return [text.get_text() for text in texts]
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])

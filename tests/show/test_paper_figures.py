@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.show.test_paper import NARROW, WIDE, all_texts, assert_whole, lightness, markers
+from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.errors import ThinkbackError
 from toolkit.show import page
 from toolkit.show.distributions import ScoreDistribution, distributions_figure
@@ -90,8 +90,7 @@ def test_figures_are_whole(draw: Callable[..., Figure], n: int, width: float) ->
         n = 12
     figure = draw(n, width, simulated=n == 6, title="A title that is asked for" if n == 6 else "")
     assert figure.get_figwidth() == width
-    assert_whole(figure)
-    written = [text.get_text() for text in all_texts(figure)]
+    written = assert_whole(figure)
     assert ("simulated log" in written) == (n == 6)
     assert ("A title that is asked for" in written) == (n == 6)
 

@@ -21,6 +21,12 @@ def svg_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def tables_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures, where a test looks at tables alone and others draw those of a log with the same gap or with none."""
+    monkeypatch.setattr("replay.studies.factcheck.report.figures", lambda studies, width: {})
+
+
+@pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

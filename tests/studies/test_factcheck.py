@@ -230,7 +230,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     assert "15 of 200 claims have fewer" in Depth(15, 15, 15, 200).note
 
 
-@pytest.mark.usefixtures("svg_only")
+@pytest.mark.usefixtures("tables_only")
 def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Path) -> None:
     frames = tables()
     strong = frames["verifications"].filter(pl.col("verifier") == "strong")
@@ -261,7 +261,7 @@ def test_the_grid_of_sensitivity_has_the_settings_in_use(claims: Path) -> None:
     assert {own.min_valid} < set(frame["min_valid"])
 
 
-@pytest.mark.usefixtures("svg_only")
+@pytest.mark.usefixtures("tables_only")
 def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path: Path) -> None:
     """An eighth of the latency, as in a batch of eight; the parts by a plain loop over what each method drew."""
     frames = tables()
@@ -294,7 +294,7 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
     assert totals[TITLES[ADAPTIVE]] == pytest.approx(float(told[TITLES[ADAPTIVE]]["total_cost_eur"]))
 
 
-@pytest.mark.usefixtures("svg_only")
+@pytest.mark.usefixtures("tables_only")
 def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     """One hour and a half more than all calls together: the rest of exhaustive best-of-N, priced like the others."""
     frames = tables()

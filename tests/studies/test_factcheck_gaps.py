@@ -37,6 +37,7 @@ def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp
     assert "the log has no wall-clock" in (tmp_path / "out" / "table_B_2.md").read_text()
 
 
+@pytest.mark.usefixtures("tables_only")
 def test_a_verifier_on_part_of_the_traces_is_left_out_and_named(study: Run, tmp_path: Path) -> None:
     frames = tables()
     half = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 2 == 0)
@@ -97,8 +98,12 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
 
 
 @pytest.mark.parametrize(("kept", "reason"), [((), "seconds"), (("latency_s",), "tokens")])
-def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study: Run, tmp_path: Path) -> None:
+def test_what_a_verifier_does_not_log_is_no_zero(
+    kept: tuple, reason: str, study: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Verifications without seconds: nothing that follows from them is known, and generation's own is."""
+    if kept:
+        request.getfixturevalue("tables_only")
     frames = tables()
     gone = [c for c in ("prompt_tokens", "completion_tokens", "latency_s", "device_s") if c not in kept]
     frames["verifications"] = frames["verifications"].drop(gone)
@@ -144,6 +149,7 @@ def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: P
         assert ("seconds are not logged for every verification" in text) == (cap == 15)
 
 
+@pytest.mark.usefixtures("tables_only")
 def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run, tmp_path: Path) -> None:
     """Euros come from device seconds where traces have them; self-consistency verifies nothing and keeps its own."""
     frames = tables()
@@ -340,6 +346,7 @@ def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
         assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
 
 
+@pytest.mark.usefixtures("tables_only")
 def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
     frames = tables()
     odd = pl.col("sample_index") == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from toolkit.show.in_print import in_print
 from toolkit.show.latex_text import MARKS, POINTS_AN_INCH, folded, in_tex, mark, paragraph, points
@@ -39,15 +40,17 @@ class Grid:
     size: int
     words: float
 
-    def natural(self) -> list[float]:
+    @cached_property
+    def natural(self) -> tuple[float, ...]:
         """Points that each column takes unfolded."""
         columns = zip(self.heads, *self.rows, strict=True)
-        return [max(points(line, self.size) for cell in column for line in cell.split("\n")) for column in columns]
+        return tuple(max(points(line, self.size) for cell in column for line in cell.split("\n")) for column in columns)
 
-    def least(self) -> list[float]:
+    @cached_property
+    def least(self) -> tuple[float, ...]:
         """Points that each column asks for: words are folded, numbers are not."""
         words = self.words * self.size
-        return [min(w, words) if left else w for w, left in zip(self.natural(), self.left(), strict=True)]
+        return tuple(min(w, words) if left else w for w, left in zip(self.natural, self.left(), strict=True))
 
     def total(self, widths: Sequence[float]) -> float:
         """Points of a row."""
@@ -55,8 +58,8 @@ class Grid:
 
     def folded(self, space: float) -> Grid:
         """The cells of words on lines of the width that there is, which is at least what they ask for."""
-        widths = self.least()
-        for i, wish in enumerate(self.natural()):
+        widths = list(self.least)
+        for i, wish in enumerate(self.natural):
             widths[i] += max(0.0, min(wish - widths[i], space - self.total(widths)))
         columns = [
             ["\n".join(line for part in cell.split("\n") for line in self._lines(part, wide)) for cell in column]
@@ -209,10 +212,10 @@ def _fitting(table: TableContent, space: float) -> Grid:
     """The gentlest way to fit: smaller, headings on lines, intervals below estimates, fewer columns."""
     tried = list(stages(table, TIGHT if space <= POINTS_AN_INCH * COLUMN else WIDE))
     for grid in tried:
-        if grid.total(grid.least()) <= space:
+        if grid.total(grid.least) <= space:
             return grid
     grid = tried[-1]
-    while len(grid.places) > 1 and grid.total(grid.least()) > space:
+    while len(grid.places) > 1 and grid.total(grid.least) > space:
         columns = [table.columns[place] for place in grid.places]
         drops = [(column.drop > 0, not column.core, column.drop) for column in columns]
         words = grid.left().index(True) if True in grid.left() else 0

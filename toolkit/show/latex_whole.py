@@ -93,7 +93,7 @@ def _parted(table: TableContent, space: float) -> Iterator[Grid]:
     """The table as one grid where it fits, else its columns as several, each with those that tell rows apart."""
     tried = list(stages(table, TIGHT if space <= POINTS_AN_INCH * COLUMN else WIDE))
     for grid in tried:
-        if grid.total(grid.least()) <= space:
+        if grid.total(grid.least) <= space:
             yield grid
             return
     grid = tried[-1]
@@ -101,7 +101,7 @@ def _parted(table: TableContent, space: float) -> Iterator[Grid]:
     for words in (TIGHT, LEAST):
         grid = replace(grid, words=words)
         parts = _filled(grid, head, space)
-        if all(part.total(part.least()) <= space for part in parts):
+        if all(part.total(part.least) <= space for part in parts):
             break
     yield from parts
 
@@ -141,13 +141,13 @@ def _filled(grid: Grid, head: Sequence[int], space: float) -> list[Grid]:
 
 def _fits(grid: Grid, places: Sequence[int], space: float) -> bool:
     part = grid.only(places)
-    return part.total(part.least()) <= space
+    return part.total(part.least) <= space
 
 
 def _aligns(grid: Grid) -> list[str]:
     """How each column is aligned: at the point where all its numbers have one, and it takes no more room for that."""
     aligns = []
-    for place, wide, *cells in zip(grid.places, grid.natural(), *grid.rows, strict=True):
+    for place, wide, *cells in zip(grid.places, grid.natural, *grid.rows, strict=True):
         align = grid.table.columns[place].form.align[0]
         found = _decimal(cells, grid.size, wide) if align == "r" else None
         aligns.append(found or align)
