@@ -169,7 +169,7 @@ def test_a_label_that_no_example_has_is_refused(made: Log) -> None:
 
 
 def test_counts_of_traces_are_no_shares(made: Log) -> None:
-    """Three finalizers for an example are 3.00 and not 300 %."""
+    """Three finalizers for an example are 3 and not 300 %."""
     plain = {name: made.scan(name).collect() for name in ("examples", "traces")}
     plain["traces"] = plain["traces"].with_columns(finalizer_used=pl.lit(True), finish_reason=pl.lit("length"))
     for cost in ("finalizers", "truncated"):
@@ -179,7 +179,7 @@ def test_counts_of_traces_are_no_shares(made: Log) -> None:
         (column,) = [column for column in shown.columns if column.key == cost]
         place = shown.columns.index(column)
         assert column.name == cost
-        assert [column.form.show(row[place]) for row in shown.rows] == ["1.00", "3.00"]
+        assert [column.form.show(row[place]) for row in shown.rows] == ["1.0000", "3.0000"]
 
 
 def test_groups_and_tuning_take_them(made: Log) -> None:
