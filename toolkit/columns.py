@@ -98,7 +98,8 @@ class OutcomeColumn:
     def precision(self) -> int:
         """Decimals of a mean that is not scaled.
 
-        4 of a share or a rate, 2 of what tables do not scale, else those of the table and one for each zero of the scale.
+        4 of a share or a rate, 2 of what tables do not scale, else those of the table and one for each zero of the
+        scale.
         """
         return 4 if self.share or self.rate else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
 

@@ -148,12 +148,15 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 def _known_metrics(goal: Goal, result: Result) -> None:
     known, columns = set(result.summary["metric"]), result.columns
+    valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(
                 f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
             )
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
+        if metric not in valued:
+            raise ThinkbackError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
 
 
 def two_sets(log: Log, seed: int) -> tuple[str, str]:

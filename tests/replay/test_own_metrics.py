@@ -149,6 +149,13 @@ def test_what_no_policy_has_is_told(made: Log, metric: Metric, lacking: str) -> 
         replay.run(made, POLICIES, metrics=[metric], metric="q", resamples=20)
 
 
+def test_a_goal_of_what_no_policy_has_is_refused(made: Log) -> None:
+    rows = {"on": "example_id = 'e1'", "report": "example_id <> 'e1'"}
+    for of in ("price", "fix"):
+        with pytest.raises(ThinkbackError, match="`goal` names `q`, of which no policy has a value"):
+            replay.tune(made, POLICIES, goal="max q", metrics=[Metric("q", of=of)], resamples=5, **rows)
+
+
 def test_what_tables_call_things_is_no_name_for_a_metric(made: Log) -> None:
     """Every heading and every name in CSV, with all columns that a table may have, is refused."""
     result = replay.run(made, POLICIES, baseline="first", resamples=20)
