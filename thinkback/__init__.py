@@ -122,9 +122,11 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     from thinkback.hiding import require_unhidden
+    from thinkback.pickles import register
 
     require_unhidden()
     found = getattr(import_module(HOMES.get(name, "replay")), name)
+    register()
     globals()[name] = found
     return found
 

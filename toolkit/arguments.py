@@ -7,16 +7,17 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from toolkit.errors import ThinkbackError, argument, shown
-from toolkit.settings import NAMES, of_kind
+from toolkit.settings import NAMES, is_list, of_kind
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
+NULL = "\0"
 UNFIT = object()
 """Stands for a value that is of another kind."""
 PLAIN = (bool, int, float, str)
@@ -54,6 +55,8 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
 def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     """A value in the plain types of an annotation. ThinkbackError, which names the argument, where it is of no such."""
     kinds = list(_kinds(hint))
+    if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
+        raise ThinkbackError(f"{argument(name)} is {shown(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
         made = _as(kind, given)
         if made is not UNFIT:
@@ -85,7 +88,7 @@ def _as(kind: Any, given: Any) -> Any:
     known = origin or kind
     if not isinstance(known, type):
         return given
-    if known is Iterable and isinstance(given, str | bytes):  # their letters are meant by nobody
+    if known is Iterable and not isinstance(given, Mapping) and not is_list(given):  # a text's letters are none
         return UNFIT
     return given if isinstance(given, known) else UNFIT
 

@@ -98,9 +98,10 @@ class OutcomeColumn:
     def precision(self) -> int:
         """Decimals of a mean that is not scaled.
 
-        4 of a share, 2 of what tables do not scale, else those of the table and one for each zero of the scale.
+        4 of a share or a rate, 2 of what tables do not scale, else those of the table and one for each zero of the
+        scale.
         """
-        return 4 if self.share else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
+        return 4 if self.share or self.rate else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
 
 
 def _share(name: str, metric: str | None = "", **more: Any) -> OutcomeColumn:
@@ -138,8 +139,8 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     OutcomeColumn("deviation", unit="words", always=False),
     _cost("traces", "traces", header="traces", decimals=2, place=5),
     _cost("valid_traces", "traces"),
-    _cost("finalizers", "calls", rate=True, share=True),
-    _cost("truncated", "traces", rate=True, share=True),
+    _cost("finalizers", "calls", rate=True),
+    _cost("truncated", "traces", rate=True),
     _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0",
           told="calls of a verifier, which are not among `calls`"),
     _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost",

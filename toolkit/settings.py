@@ -170,6 +170,8 @@ def plain_kind(hint: Any) -> tuple[Any, bool]:
 
 def of_kind(kind: Any, given: Any) -> Any:
     """A value in the kind of a field (an integer may stand for a number); None where it is of another."""
+    if isinstance(given, np.ndarray) and given.ndim == 0:  # one number, as numpy's reductions may give it
+        given = given[()]
     if isinstance(given, bool | np.bool_):
         return bool(given) if kind is bool else None
     if kind is int:
@@ -183,6 +185,12 @@ def of_kind(kind: Any, given: Any) -> Any:
     if isinstance(given, Mapping) and (kind != Mapping[str, str] or all(isinstance(v, str) for v in given.values())):
         return dict(given)
     return None
+
+
+def is_list(given: object) -> bool:
+    """Whether it holds values one after the other, as lists, arrays and series do; a text and a table are none."""
+    single = isinstance(given, np.ndarray) and given.ndim == 0
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not single
 
 
 def described(kind: Any, marks: Mapping[str, Any]) -> str:
@@ -216,7 +224,7 @@ def _table(cls: Any, given: Any, place: str) -> Any:
 
 
 def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+    if not is_list(given):
         raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of tables")
     return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
 
@@ -232,7 +240,7 @@ def _number(given: Real) -> float | None:
 
 def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
     """None for what is no list; a set is none, for it has no order."""
-    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
+    if not is_list(given) or isinstance(given, Set):
         return None
     made = tuple(of_kind(item, one) for one in given)
     return None if any(one is None for one in made) else made

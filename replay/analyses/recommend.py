@@ -13,9 +13,8 @@ claim a little too much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
@@ -83,7 +83,7 @@ def recommend(
     actions: str | Sequence[str] = (),
     votes: str | Sequence[str] = (),
     margin: float = 0.01,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     **asked: Any,
 ) -> Recommendation:
     """Replay policies and decide between longer pools (`budgets`), `votes`, gated ones (`selective`), always acting.

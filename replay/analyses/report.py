@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from replay.runs.provenance import largest_majority, policy_record
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.shown import group_inputs, ranked_input
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.files import replacing
@@ -123,7 +124,7 @@ def report(
     *,
     where: str | None = None,
     baseline: str | None = None,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     **asked: Any,
 ) -> LogReport:
     """Look at a log, replay policies on it, by default the standard suite, and say what was found.

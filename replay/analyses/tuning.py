@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -22,6 +21,7 @@ from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
 from replay.runs.shown import ranked_input
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import TAKES, AnyLog, Log, collect
@@ -45,7 +45,7 @@ def tune(
     on: str | None = None,
     report: str | None = None,
     baseline: str | None = None,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     **asked: Any,
 ) -> Tuned:
     """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
@@ -148,12 +148,15 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 def _known_metrics(goal: Goal, result: Result) -> None:
     known, columns = set(result.summary["metric"]), result.columns
+    valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(
                 f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
             )
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
+        if metric not in valued:
+            raise ThinkbackError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
 
 
 def two_sets(log: Log, seed: int) -> tuple[str, str]:

@@ -44,7 +44,8 @@ class Act(Policy):
         if self.action == "solve":
             raise self.refuse("`action` is `solve`, a first attempt; name what was done to it")
         number = of_kind(int, self.rollouts)
-        if self.rollouts != MEAN and (number is None or number < 0):
+        mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
+        if not mean and (number is None or number < 0):
             raise self.refuse(f'`rollouts` is {shown(self.rollouts)}; it takes "mean" or an integer of at least 0')
         object.__setattr__(self, "rollouts", MEAN if number is None else number)
 

@@ -205,14 +205,15 @@ class Policy(ABC):
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
-        inner = {name: part for name in self.inner if isinstance(part := getattr(self, name), Policy)}
-        changed: dict[str, Any] = {name: make(part) for name, part in inner.items()}
-        return replace(self, **changed) if changed else self
+        made: dict[str, Any] = {n: make(part) for n in self.inner if isinstance(part := getattr(self, n), Policy)}
+        return replace(self, **made) if made else self
 
     def require_parts(self) -> None:
-        """Raise unless every inner field holds a policy that can be part of another one."""
+        """Read tables in inner fields, and raise unless each holds a policy that can be part of another one."""
         for name in self.inner:
             inner, key = getattr(self, name), name.rstrip("_")
+            if isinstance(inner, Mapping):
+                object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
                 raise self.refuse(f"`{key}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
             if inner.top_level_only:
@@ -291,10 +292,10 @@ class Policy(ABC):
             raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
         if self.label is not None and not str(self.label).strip():
             raise self.refuse("`label` is empty; it takes a short name")
-        if not self.sweep:
-            object.__setattr__(self, "sweep", self.name)
         with errors_of(self.name):
             check(self)
+        if not self.sweep:
+            object.__setattr__(self, "sweep", self.name)
 
 
 def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
@@ -307,9 +308,8 @@ def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
     if not isinstance(kind, str) or kind not in KINDS:
         raise PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
     with errors_of(name):
-        return KINDS[kind].from_table(
-            {key: value for key, value in table.items() if key != "kind"} | {"name": name}, own
-        )
+        given = {key: value for key, value in table.items() if key != "kind"}
+        return KINDS[kind].from_table(given | {"name": name}, own)
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:

@@ -7,7 +7,7 @@ three say which thresholds they hold, what they need of a log, and where they fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +21,14 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
-from toolkit.settings import Checked, check, from_table, of_kind, setting
+from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
 """In place of a threshold: every distinct value of the signal."""
 MOST_QUANTILES = 200
-SEVERAL = 'a number, a list of them, { quantiles = 10 } or "all"'
+SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of numbers'
+SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
 GATE_TABLE = 'a table such as { verifier = "latent", below = 0.7 }'
 
 Signals = Mapping["Threshold", Signal]
@@ -233,9 +234,10 @@ def _threshold(given: Any, key: str) -> float | str | Quantiles:
         return float(number)
     if isinstance(given, Mapping):
         return from_table(Quantiles, given, f"gate.{key}")
-    if given == ALL or isinstance(given, Quantiles):
+    if (isinstance(given, str) and given == ALL) or isinstance(given, Quantiles):
         return given
-    raise ThinkbackError(f"gate: `{key}` is {shown(given)}; it takes {SEVERAL}")
+    how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
+    raise ThinkbackError(f"gate: `{key}` is {shown(given)}{how}")
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ class _Combined(Gate):
     def __post_init__(self) -> None:
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
-        if isinstance(gates, str) or not isinstance(gates, Iterable):
+        if not is_list(gates):
             raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
         gates = tuple(gate_given(gate, self.key) for gate in gates)
         if not gates:

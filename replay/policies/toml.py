@@ -13,7 +13,7 @@ from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
 from replay.policies.sweeps import copied, expand
-from replay.sampling.own_rules import own_rules
+from replay.sampling.own_rules import GivenRules, own_rules
 from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
@@ -21,7 +21,7 @@ from toolkit.literal_float import LiteralFloat
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
 KEYS = ("policy", "measure", "prices")
-RULES = "a Python file, or classes, with stopping rules of your own"
+RULES = "a Python file, or classes, with stopping rules and selects of your own"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
 
 
 @checks_arguments(source=POLICIES, rules=RULES)
-def load_policies(source: GivenPolicies, rules: str | Path | Iterable[type] | None = None) -> PolicyFile:
+def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile:
     """Policies from a TOML file (a path, or a text that holds a line break), from a suite, or as built in Python.
 
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.

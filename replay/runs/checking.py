@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from replay.data.conditions import CONDITION
 from replay.data.contents import opened
 from replay.policies.base import Policy
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.run import resolved
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 from toolkit.notes import Note
@@ -30,11 +29,7 @@ class CheckedPolicies:
 
 @checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
 def check_policies(
-    policies: GivenPolicies,
-    log: AnyLog | None = None,
-    *,
-    rules: str | Path | Iterable[type] | None = None,
-    where: str | None = None,
+    policies: GivenPolicies, log: AnyLog | None = None, *, rules: GivenRules = None, where: str | None = None
 ) -> CheckedPolicies:
     """Check a policy file, and with a log its pools, verifiers, signals, actions and columns.
 

@@ -15,6 +15,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
+from replay.runs.own_metrics import with_unvalued
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord
 from replay.runs.saved_folder import SavedFolder
@@ -114,7 +115,7 @@ class Summariser:
 
     def summary(self, ids: pl.Series | None = None) -> Summary:
         """The statistics of the examples in `ids`, or of all."""
-        return summarise(
+        made = summarise(
             self.outcomes.statistics(ids),
             self.names,
             labels=self.outcomes.labels,
@@ -126,6 +127,7 @@ class Summariser:
             columns=self.columns,
             settings=self.settings,
         )
+        return with_unvalued(made, self.columns)
 
     def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
         """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""

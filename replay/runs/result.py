@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from replay.runs.asking import WITHOUT, answer, log_of
 from replay.runs.compared import ComparedPolicies
 from replay.runs.comparing import compare
 from replay.runs.curves import curves
@@ -19,9 +19,9 @@ from replay.runs.dashboard import EXAMPLES, write_dashboard
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.figure_data import FigureData, FigureRequest
 from replay.runs.figures import figure_kind
-from replay.runs.findings import OUTCOMES, Findings, RunSource
+from replay.runs.findings import Findings, RunSource
 from replay.runs.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
+from replay.runs.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.pickled import pack, unpack
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
@@ -31,7 +31,7 @@ from replay.runs.shown import ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
-from toolkit.log import IN_MEMORY, SCHEMAS, TAKES, AnyLog, Log, collect, open_log, query_log
+from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, inches, table_of
 from toolkit.show.html import marked
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 CURVES = "curves"
 FEW = 6
 """Metrics that the shortest form of a policy's result names."""
-VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-"""What SQL calls the part by trace; the log has a table `traces`, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,48 +215,11 @@ class Result(Findings):
 
         Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
         """
-        files = {}
-        for name, frame in (("summary", self.summary), ("comparisons", self.comparisons), ("ranks", self.ranks)):
-            files[name] = self.scratch.path / f"{name}.parquet"
-            frame.write_parquet(files[name])
-        if re.search(r"\boutcomes\b", sql, re.IGNORECASE):  # who reads a view must name it
-            files["outcomes"] = self._outcomes_file()
-        if self.folder is not None and self.folder.has(f"{TRACES}.parquet"):
-            files |= {view: self.folder.file(f"{name}.parquet") for name, view in VIEWS.items()}
-        log = self._log()
-        if log is None:
-            files["examples"] = self.scratch.path / "examples.parquet"
-            self.examples.write_parquet(files["examples"])
-        try:
-            return query_log(log, sql, files)
-        except ThinkbackError as error:
-            named = re.search(r"[Tt]able with name (\w+)", str(error))
-            if log is not None or named is None or named[1].lower() not in SCHEMAS:
-                raise
-            made = self.provenance["log"]
-            raise ThinkbackError(
-                f"`{named[1]}` is a table of the log `{made['address']}`, which is not there or is another by now: "
-                "query the result's own tables, or replay again"
-            ) from None
-
-    def _outcomes_file(self) -> Path:
-        if self.folder is not None:
-            return self.folder.file(OUTCOMES)
-        path = self.scratch.path / OUTCOMES
-        if not path.exists():
-            self.summariser.outcomes.write(path)
-        return path
+        return answer(self, sql)
 
     def _log(self) -> Log | None:
         """The log, where it is still there and the same."""
-        made = self.provenance["log"]
-        if self.source is not None and made["address"] == IN_MEMORY:
-            return self.source.plan.log  # nothing but what refers to them can change them
-        try:
-            log = open_log(made["address"])
-            return log if log.digest() == made["sha256"] else None
-        except ThinkbackError:
-            return None
+        return log_of(self)
 
     def _source(self) -> RunSource:
         """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
@@ -342,8 +303,7 @@ class Result(Findings):
             "headroom": folder.has(GAPS) or not headroom,
         }
         for part in (part for part, there in has.items() if not there):
-            how = f"replay again, and save it with `{part}=True`"
-            raise ThinkbackError(f"this result was saved, or pickled, without {part}: {how}")
+            raise ThinkbackError(WITHOUT.format(part=part))
         return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:
@@ -372,7 +332,7 @@ class Result(Findings):
         are shown; `force` replaces what is there. The paths are given back. Raises ThinkbackError where something is in
         the way, or the extra `dashboard` is not installed.
         """
-        saved = [one if one.folder is not None else _unpacked(pack(one, one.write)) for one in (self, *others)]
+        saved = [one if one.folder is not None else unpacked(pack(one, one.write)) for one in (self, *others)]
         return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
 
     def __copy__(self) -> Result:
@@ -382,7 +342,7 @@ class Result(Findings):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (pack(self, self.write),)
+        return unpacked, (pack(self, self.write),)
 
 
 @checks_arguments(address="the folder of a saved result")
@@ -394,7 +354,7 @@ def load(address: str | Path) -> Result:
     return Result(**read_found(address))
 
 
-def _unpacked(data: bytes) -> Result:
-    """The result in bytes."""
+def unpacked(data: bytes) -> Result:
+    """The result in bytes, as pickles hold it."""
     scratch = unpack(data)
-    return replace(load(scratch.path), scratch=scratch)
+    return Result(**read_found(scratch.path, scratch))

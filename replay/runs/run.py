@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,12 +20,13 @@ from replay.runs.example_set import ExampleSet, groups_of
 from replay.runs.findings import RunSource, Summariser
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
-from replay.runs.own_metrics import Metric, own_columns, own_metrics
+from replay.runs.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord, largest_majority, policy_record, versions
 from replay.runs.result import Result
 from replay.runs.reuse import check_reuse, out_of_fold, training_rows
 from replay.runs.served import Served, serve
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
@@ -67,7 +67,7 @@ def run(
     metrics: Metric | Iterable[Metric] = (),
     cost: str | None = None,
     measure: str | None = None,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     kw: float | None = None,
     eur_per_kwh: float | None = None,
     block_examples: int | None = None,
@@ -103,6 +103,7 @@ def run(
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = largest_majority(map(policy_record, chosen))
@@ -116,6 +117,7 @@ def run(
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
     summariser = Summariser(served.outcomes, records, metric, cost, baseline, columns, settings)
+    check_ranking(metric, served.outcomes, columns, settings)
     statistics = summariser.summary()
     _check_ranked(statistics, summariser, measure, log.address)
     kept = examples.frame.filter(coverage.keep)

@@ -183,12 +183,12 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
     return shares
 
 
-def read_found(address: str | Path) -> dict[str, Any]:
-    """The fields of a result that was saved.
+def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
+    """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
     """
-    folder, record = read_sealed(address)
+    folder, record = read_sealed(address, owner)
     try:
         return _loaded(folder, record)
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -20,10 +20,11 @@ RECORD, RUN = "result.json", "run.json"
 
 @dataclass(frozen=True, eq=False)
 class SavedFolder:
-    """`hashes`: SHA-256 of each file by name."""
+    """`hashes`: SHA-256 of each file by name. A temporary folder lasts as long as something refers to its `owner`."""
 
     path: Path
     hashes: Mapping[str, str]
+    owner: object = field(default=None, repr=False)
     _sound: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
 
     def has(self, name: str) -> bool:
@@ -70,8 +71,8 @@ def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
     (folder / RECORD).write_text(head + body + "}\n", encoding="utf-8")
 
 
-def read_sealed(address: str | Path) -> tuple[SavedFolder, Mapping[str, Any]]:
-    """The folder of a saved result, and its record.
+def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder, Mapping[str, Any]]:
+    """The folder of a saved result, and its record; `owner`: what a temporary folder lasts with.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
     """
@@ -94,7 +95,7 @@ def read_sealed(address: str | Path) -> tuple[SavedFolder, Mapping[str, Any]]:
     for name in record["files"]:
         if not (folder / name).is_file():
             raise ThinkbackError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
-    return SavedFolder(folder, record["files"]), record
+    return SavedFolder(folder, record["files"], owner), record
 
 
 def _text(record: Mapping[str, Any]) -> str:

@@ -20,12 +20,14 @@ from typing import Any, cast
 from toolkit.errors import ThinkbackError, errors_begin, listed, own_code, shown
 from toolkit.settings import NAMES, converted, of_kind
 
+GivenRules = str | Path | type | Iterable[type] | None
+"""What stands for a user's own rules where a function takes them."""
 STOP_SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
 SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen)` or `takes(self, seen)`"
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
 
 
-def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
+def own_rules(rules: GivenRules) -> dict[str, type]:
     """A user's stopping rules and selects by class name, from a Python file or as classes.
 
     Raises ThinkbackError where there is none, or the file does not load.
@@ -33,7 +35,7 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
     if rules is None:
         return {}
     if not isinstance(rules, str | Path):
-        own = list(rules)
+        own = [rules] if isinstance(rules, type) else list(rules)
         for rule in own:
             if not _is_rule(rule):
                 raise ThinkbackError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
@@ -116,7 +118,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
         return None if type(None) in parts else _OTHER
     for part in parts:
         if typing.get_origin(part) is typing.Literal:
-            if any(given == one and type(given) is type(one) for one in typing.get_args(part)):
+            if any(type(given) is type(one) and given == one for one in typing.get_args(part)):
                 return given
         elif part is not type(None) and (made := of_kind(part, given)) is not None:
             return made

@@ -32,6 +32,8 @@ class OwnSelect(Select):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", checked_fields(self.rule, self.told))
+        if all(callable(getattr(self.rule, name, None)) for name in SELECT_METHODS):
+            raise ThinkbackError(f"{self.told} has both `chooses` and `takes`: leave one of them out")
         reads = self.reads  # refused at once where it is none
         if not self._takes_steps and VOTES not in reads:
             raise ThinkbackError(

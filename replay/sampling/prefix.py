@@ -119,7 +119,7 @@ class Prefix:
 
     @cached_property
     def leader(self) -> np.ndarray:
-        """Number of the answer with most votes, the earliest generated of several; -1 before any."""
+        """Number of the answer with most votes; of several the one generated first, revealed or not; -1 before any."""
         return _read_only(self._numbers.of(self.walk.votes.winner))
 
     @cached_property
@@ -129,7 +129,9 @@ class Prefix:
 
     @cached_property
     def sum_leader(self) -> np.ndarray:
-        """Number of the answer with the highest sum of scores, the earliest verified of several; -1 before any."""
+        """Number of the answer with the highest sum of scores; -1 before any. Of several it is the one with the
+        verified trace that was generated first.
+        """
         return _read_only(leading_sum(self._verified_numbers, self.walk.score, self.walk.at, self.score_sums))
 
     @cached_property

@@ -123,7 +123,10 @@ class BestOfN(Select):
 
 @dataclass(frozen=True)
 class WeightedVote(Select):
-    """Earliest trace with the highest sum of scores over its answer (weighted vote); tie: earliest verified."""
+    """Earliest trace with the highest sum of scores over its answer (weighted vote).
+
+    A tie goes to the answer with the verified trace that was generated first.
+    """
 
     reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
     trusted: ClassVar[bool] = True

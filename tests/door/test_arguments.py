@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import thinkback as tb
@@ -238,6 +239,8 @@ sample = partial(tb.Sample, name="p", max_traces=3, select="majority", verifier=
 act = partial(tb.Act, name="p", action="verify", base="short")
 gated = partial(tb.When, name="p", base=PROBE, then=VOTE)
 TABLE = {"verifier": "v", "below": 0.5}
+FIRST: dict[str, Any] = {"pool": "short", "max_traces": 1, "select": "first"}
+FIRST_TABLE: dict[str, Any] = FIRST | {"kind": "sample"}
 KEPT: list[tuple[object, object]] = [
     (sample(max_traces=np.int64(3), seed=np.int32(1)), sample(seed=1)),
     (sample(features=np.array(["a"])), sample(features=("a",))),
@@ -254,6 +257,8 @@ KEPT: list[tuple[object, object]] = [
     (tb.AnyOf(GATE), tb.AnyOf([GATE])),
     (tb.AnyOf(gates=(table for table in [TABLE])), tb.AnyOf((GATE,))),
     (gated(gate=TABLE), gated(gate=GATE)),
+    (gated(gate=GATE, base=FIRST_TABLE), gated(gate=GATE, base=tb.Sample(name="p: base", **FIRST))),
+    (sample(max_traces=np.array(3)), sample()),
     (gated(gate={"any": [TABLE]}), gated(gate=tb.AnyOf([GATE]))),
     (tb.Route(**MADE["Route"][1] | {"route": {"column": "c", "below": 1}}), tb.Route(**MADE["Route"][1])),
 ]
@@ -263,6 +268,65 @@ KEPT: list[tuple[object, object]] = [
 def test_constructors_keep_plain_values(given: object, plain: object) -> None:
     assert given == plain
     assert repr(given) == repr(plain)
+
+
+ARRAYS = [
+    np.array([0.1, 0.2]), np.array([]), np.array("x"), np.array(["x", "y"]), np.array([[1]]), pl.Series([0.1, 0.2]),
+    pl.DataFrame({"a": [1, 2]}), pl.DataFrame(), pl.col("a"), [[1, 2], [3]], {1: 2}, float("nan"), b"x", object,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_array_is_more_than_a_constructor_can_read(name: str) -> None:
+    """It is taken, or refused in one line, whatever its truth value."""
+    made, right = MADE[name]
+    refused = []
+    for field in inspect.signature(made).parameters:
+        for given in ARRAYS:
+            try:
+                made(**right | {field: given})
+            except tb.ThinkbackError as error:
+                refused.append(str(error))
+    assert refused
+    assert not any("\n" in line for line in refused)
+
+
+@pytest.mark.parametrize("given", [[0.2, 0.3], np.array([0.2, 0.3]), pl.Series([0.2, 0.3])])
+def test_a_list_of_thresholds_says_what_to_give_in_python(given: Any) -> None:
+    with pytest.raises(tb.ThinkbackError, match='gate: `below` is .*in Python a gate each, {"quantiles": 10} or'):
+        tb.Threshold(verifier="v", below=given)
+
+
+def test_a_part_from_a_table_names_what_is_wrong_in_it() -> None:
+    with pytest.raises(tb.ThinkbackError, match="policy `p: base`: unknown key `polo`; did you mean `pool`"):
+        gated(gate=GATE, base={"kind": "sample", "polo": "short"})
+    with pytest.raises(tb.ThinkbackError, match="policy `p: base` has no `kind`"):
+        gated(gate=GATE, base={"pool": "short"})
+
+
+NULL_BYTES: list[Callable[[tb.Log], Any]] = [
+    lambda log: tb.run("a\0b", [VOTE]),
+    lambda log: tb.run(log, "a\0b"),
+    lambda log: tb.run(log, [VOTE], rules="a\0b"),
+    lambda log: tb.open_log(Path("a\0b")),
+    lambda log: tb.load("a\0b"),
+    lambda log: tb.explain("a\0b", [VOTE], "vote", "e1"),
+    lambda log: tb.curves("a\0b"),
+    lambda log: tb.query_log("a\0b", "select 1"),
+    lambda log: tb.load_gate("a\0b"),
+    lambda log: tb.Threshold(file="a\0b"),
+    lambda log: tb.run(log, [VOTE], resamples=5).save("a\0b"),
+    lambda log: tb.write_log("a\0b", name="n", tables={}),
+    lambda log: tb.simulate("a\0b", examples=2, traces=2),
+    lambda log: tb.import_table("a\0b", "map.toml", "out"),
+    lambda log: tb.fit_verifier("a\0b", train_on="true", name="v"),
+]
+
+
+@pytest.mark.parametrize("ask", NULL_BYTES)
+def test_an_address_with_a_null_byte_is_one_line(ask: Callable[[tb.Log], Any], small: tb.Log) -> None:
+    with pytest.raises(tb.ThinkbackError, match="no file or folder has a null byte in its name"):
+        ask(small)
 
 
 def test_a_class_in_place_of_a_rule_says_what_it_takes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,54 @@ def test_everything_takes_frames() -> None:
         settings=FEW,
     )  # fmt: skip
     assert tuned.report.statistics.n == 2
+
+
+def test_a_log_s_functions_take_frames_and_addresses(tmp_path: Path) -> None:
+    written = log(tmp_path, {"pool": POOL}, GOLDS)
+    sql = "select count(*) from traces"
+    for given in (FRAMES, written.address, written):
+        assert tb.query_log(given, sql).item() == 9
+        assert tb.describe_log(given).examples == 3
+        assert tb.validate_log(given).ok
+
+
+def test_all_that_is_wrong_with_frames_is_told_by_table_and_row() -> None:
+    wrong = FRAMES | {
+        "examples": FRAMES["examples"].with_columns(example_id=pl.lit("e1")),
+        "traces": FRAMES["traces"].with_columns(trace_id=pl.lit("t")),
+    }
+    report = tb.validate_log(wrong)
+    assert not report.ok
+    assert {problem.file for problem in report.problems} == {"examples", "traces", "verifications"}
+    with pytest.raises(tb.ThinkbackError, match="`log` holds no tables"):
+        tb.validate_log({})
+    lacking = tb.validate_log(FRAMES | {"traces": FRAMES["traces"].drop("trace_id")})
+    assert "`traces`, column `trace_id`: is missing" in str(lacking.problems[0])
+
+
+def test_rows_in_memory_that_are_gone_say_what_they_were() -> None:
+    for ask in (
+        lambda log: tb.run(log, [VOTE], settings=FEW),
+        lambda log: tb.query_log(log, "select count(*) from traces"),
+        lambda log: log.scan("traces").collect(),
+        tb.describe_log,
+    ):
+        opened = tb.open_log(FRAMES)
+        assert opened.scan("traces").collect().height == 9
+        data = pickle.dumps(opened)
+        assert pickle.loads(data).digest() == opened.digest()
+        del opened
+        gc.collect()
+        with pytest.raises(tb.ThinkbackError, match="is gone: the log was made of frames in memory, which do not outl"):
+            ask(pickle.loads(data))
+
+
+def test_a_log_is_shown_in_a_line(tmp_path: Path) -> None:
+    assert repr(tb.open_log(FRAMES)) == "Log frames in memory: examples, traces, verifications"
+    written = log(tmp_path, {"pool": POOL}, GOLDS)
+    assert repr(written) == f"Log small at {written.address}: examples, traces, verifications"
+    mine = tb.open_log(FRAMES, name="mine", simulated=True)
+    assert repr(mine).startswith("Log mine (simulated) at frames in memory: ")
 
 
 def test_the_folder_goes_when_nothing_refers_to_the_log() -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
+
+import thinkback as tb
+from tests.replay.small import GOLDS, POOL, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 USE = "import thinkback as tb\nprint('imported')\ntb.run\n"
@@ -98,4 +103,18 @@ def test_a_module_that_was_imported_before_is_found(tmp_path: Path) -> None:
     place = tmp_path / "replay.py"
     place.write_text("", encoding="utf-8")
     done = process("-c", f"import replay\n{USE}", folder=tmp_path, path=str(ROOT))
+    named(done.stderr.splitlines()[-1], place, "replay")
+
+
+def test_a_pickled_result_opens_through_the_door(tmp_path: Path) -> None:
+    vote = tb.Sample(name="vote", max_traces=3, select="majority")
+    result = tb.run(tables({"pool": POOL}, GOLDS), [vote], resamples=5)
+    for dumps in (pickle.dumps, ForkingPickler.dumps):
+        assert pickle.loads(dumps(result)).leader == "vote"
+        assert b"thinkback.pickles" in bytes(dumps(result))[:60]
+    (tmp_path / "result").write_bytes(pickle.dumps(pickle.loads(pickle.dumps(result))))
+    place = hide(tmp_path, "replay", "file")
+    ask = "import pickle; pickle.load(open('result', 'rb'))"
+    done = process("-c", ask, folder=tmp_path, path=str(ROOT))
+    assert done.stderr.splitlines()[-1].startswith("ImportError: ")
     named(done.stderr.splitlines()[-1], place, "replay")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import replay
 from replay import Metric, Sample
@@ -117,6 +119,76 @@ def test_never_right_is_divided_by_nothing(tmp_path: Path) -> None:
     assert any(note.code == "no_ratio" for note in result.notes)
 
 
+@pytest.mark.parametrize(
+    ("metric", "lacking"),
+    [
+        (Metric("q", of="price"), "`cost_per_1000`"),
+        (Metric("q", of="set_size"), "`set_size`"),
+        (Metric("q", of="covered"), "`coverage`"),
+        (Metric("q", of="found"), "`found`"),
+        (Metric("q", of="recall_5"), "`recall_5`"),
+        (Metric("q", of="f1:A"), "`f1:A`"),
+        (Metric("q", of="correct", over="price"), "`cost_per_1000`"),
+    ],
+)
+def test_what_no_policy_has_is_told(made: Log, metric: Metric, lacking: str) -> None:
+    """No column of outcomes at all: rows without a value, and a note, which the table carries, too."""
+    result = replay.run(made, POLICIES, metrics=[KILO, metric], baseline="first", by="dataset", resamples=20)
+    assert estimates(result, "q") == {"first": None, "vote": None}
+    assert result.summary["policy"].rle().len() == len(POLICIES)
+    found = result.comparisons.filter(metric="q")
+    plain = result.comparisons.filter(metric="kilotokens")
+    assert found["difference"].null_count() == len(found)
+    assert_frame_equal(found.select("policy", "baseline", "identical"), plain.select("policy", "baseline", "identical"))
+    (told,) = [note for note in result.notes if "q" in note.metrics]
+    assert (told.code, told.text) == ("no_ratio", f"q: no policy has {lacking}: no value")
+    assert told.text in " ".join(result.table().markdown().replace("\\_", "_").split())
+    assert result.by_summary is not None
+    assert result.by_summary.filter(metric="q")["estimate"].null_count() == 2
+    with pytest.raises(ThinkbackError, match=f"cannot be ranked by `q`: no policy has {lacking}"):
+        replay.run(made, POLICIES, metrics=[metric], metric="q", resamples=20)
+
+
+def test_a_goal_of_what_no_policy_has_is_refused(made: Log) -> None:
+    rows = {"on": "example_id = 'e1'", "report": "example_id <> 'e1'"}
+    for of in ("price", "fix"):
+        with pytest.raises(ThinkbackError, match="`goal` names `q`, of which no policy has a value"):
+            replay.tune(made, POLICIES, goal="max q", metrics=[Metric("q", of=of)], resamples=5, **rows)
+
+
+def test_what_tables_call_things_is_no_name_for_a_metric(made: Log) -> None:
+    """Every heading and every name in CSV, with all columns that a table may have, is refused."""
+    result = replay.run(made, POLICIES, baseline="first", resamples=20)
+    table = result.table(margin=0.1)
+    words = {column.name for column in table.columns} | {*table.csv().splitlines()[0].split(",")}
+    for word in sorted(words):
+        with pytest.raises(ThinkbackError, match=f"metric `{re.escape(word)}`: "):
+            replay.run(made, POLICIES, metrics=[Metric(word, of="calls")], resamples=20)
+
+
+def test_a_label_that_no_example_has_is_refused(made: Log) -> None:
+    plain = {name: made.scan(name).collect() for name in ("examples", "traces")}
+    plain["examples"] = plain["examples"].with_columns(labels=pl.lit(["A", "B"], pl.List(pl.String)))
+    metrics = [Metric("a", of="f1:A")]
+    assert estimates(replay.run(plain, POLICIES, metrics=metrics, resamples=20), "a")["first"] is not None
+    with pytest.raises(ThinkbackError, match="metric `z`: no example has the gold label `Zebra`; there are: `A`, `B`"):
+        replay.run(plain, POLICIES, metrics=[Metric("z", of="calls", over="f1:Zebra")], resamples=5)
+
+
+def test_counts_of_traces_are_no_shares(made: Log) -> None:
+    """Three finalizers for an example are 3 and not 300 %."""
+    plain = {name: made.scan(name).collect() for name in ("examples", "traces")}
+    plain["traces"] = plain["traces"].with_columns(finalizer_used=pl.lit(True), finish_reason=pl.lit("length"))
+    for cost in ("finalizers", "truncated"):
+        text = replay.run(plain, POLICIES, cost=cost, resamples=20).table().csv()
+        assert [line.split(",")[1] for line in text.splitlines()[1:]] == ["first", "vote"]
+        shown = replay.run(plain, POLICIES, cost=cost, resamples=20).table()
+        (column,) = [column for column in shown.columns if column.key == cost]
+        place = shown.columns.index(column)
+        assert column.name == cost
+        assert [column.form.show(row[place]) for row in shown.rows] == ["1.0000", "3.0000"]
+
+
 def test_groups_and_tuning_take_them(made: Log) -> None:
     result = replay.run(made, POLICIES, metrics=[KILO], by="example_id", resamples=20)
     assert result.by_summary is not None
@@ -137,6 +209,20 @@ def test_groups_and_tuning_take_them(made: Log) -> None:
         (lambda: Metric(" ", of="calls"), "a metric needs a `name`"),
         (lambda: "calls", "`metrics` is 'calls'; it takes a `Metric`, or a list of them"),
         (lambda: [Metric("a", of="calls"), Metric("a", of="calls")], "two metrics are named `a`"),
+        (lambda: ["calls"], "`metrics` holds 'calls'; it takes a `Metric`, or a list of them"),
+        (lambda: Metric("f1:A", of="correct"), "metric `f1:A`: runs have names that begin with `f1:`; give yours"),
+        (lambda: Metric("recall_of", of="correct"), "runs have names that begin with `recall_`"),
+        (lambda: Metric("reduction:calls", of="calls"), "runs have names that begin with `reduction:`"),
+        (lambda: Metric("policy", of="correct"), "metric `policy`: runs have one of this name; give yours another"),
+        (lambda: Metric("accuracy_low", of="correct"), "metric `accuracy_low`: runs have one of this name"),
+        (lambda: Metric("tokens", of="total_tokens"), "metric `tokens`: runs have one of this name"),
+        (lambda: Metric("a", of="calls", header="rank"), "tables have `rank` already; give yours another name or"),
+        (lambda: Metric("a", of="calls", header="accuracy %"), "tables have `accuracy %` already"),
+        (
+            lambda: [Metric("a", of="calls", header="mine"), Metric("b", of="calls", header="mine")],
+            "metric `b`: tables have `mine` already",
+        ),
+        (lambda: [Metric("a", of="calls"), Metric("a_high", of="calls")], "metric `a_high`: runs have one of this"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(made: Log, build: Any, said: str) -> None:

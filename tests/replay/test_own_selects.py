@@ -192,7 +192,7 @@ def test_an_instance_and_classes_in_python(made: Log) -> None:
     assert answers(made, sample(Nth(3))) == {"p": ["A", "B", "A"]}
     assert answers(made, sample(Nth(2))) == {"p": ["B", None, "B"]}
     text = f"{POLICY}{{ rule = 'Nth', n = 3 }}\n"
-    assert answers(made, text, [Nth]) == {"p": ["A", "B", "A"]}
+    assert answers(made, text, [Nth]) == answers(made, text, Nth) == {"p": ["A", "B", "A"]}
     assert sample(Nth(3)) == sample(Nth(3)) != sample(Nth(2))
     assert sample(Nth(3)).cache_key == sample(Nth(3)).cache_key
 
@@ -273,9 +273,23 @@ def test_a_step_that_comes_later_is_refused(made: Log) -> None:
         replay.run(made, sample(Later()), resamples=5)
 
 
+@dataclass(frozen=True)
+class Both:
+    """With the methods of both kinds of selects."""
+
+    reads: ClassVar = ("votes",)
+
+    def chooses(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.leader
+
+    def takes(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.step
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
+        (Both(), "select `Both` has both `chooses` and `takes`: leave one of them out"),
         (Silent(), "select `Silent` does not say what it reads: add `reads: ClassVar"),
         (Blind(), "select `Blind` chooses an answer, so it reads votes: add `reads: ClassVar = ('scores', 'votes')`"),
         (Reads("vote"), "select `Reads`: unknown name `vote` in `reads`; did you mean `votes`?"),

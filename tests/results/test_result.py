@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -498,6 +500,88 @@ def test_outcomes_outlive_their_result(log: Path) -> None:
     frame = replay.run(log, POLICIES.split("\n\n")[0], resamples=5).outcomes
     assert frame.select(pl.len()).collect().item() == 60
     assert frame.filter(correct=1.0).select("example_id").head(2).collect().height == 2
+
+
+def test_outcomes_outlive_a_result_that_was_pickled(result: Result) -> None:
+    """What Ray and joblib hand back."""
+    data = pickle.dumps(result)
+    expected = result.outcomes.select(pl.len()).collect().item()
+    frames = [pickle.loads(data).outcomes, pickle.loads(data).policy("best").outcomes]
+    part = pickle.loads(data).policy("best")
+    gc.collect()
+    assert [frame.select(pl.len()).collect().item() for frame in (*frames, part.outcomes)] == [expected, 60, 60]
+    folder = pickle.loads(data).folder
+    path = folder.path
+    gc.collect()
+    assert path.is_dir()
+    del folder, frames, part
+    gc.collect()
+    assert not path.exists()
+
+
+def test_a_log_is_found_after_a_change_of_folder(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a run's own result from anywhere; what is saved and shown names the log as it was named."""
+    shutil.copytree(log, tmp_path / "logs" / "small")
+    monkeypatch.chdir(tmp_path)
+    text = POLICIES.split("\n\n")[0]
+    results = [replay.run(address, text, resamples=5) for address in ("logs/small", "logs/sm*l")]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for number, live in enumerate(results):
+        assert live.explain("first", str(live.examples["example_id"][0])).ending
+        assert live.query("select count(*) from traces").item() > 60
+        assert live.curves().height
+        live.save(tmp_path / f"kept{number}", traces=True)
+        for file in (tmp_path / f"kept{number}").glob("*.json"):
+            assert str(tmp_path) not in file.read_text()
+        assert live.provenance["log"]["address"] in ("logs/small", "logs/sm*l")
+        assert str(tmp_path) not in live.table().markdown()
+
+
+def test_a_saved_result_finds_its_log_beside_it(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named relatively, it is looked for from the working directory and from the folders above the result."""
+    (tmp_path / "work" / "logs").mkdir(parents=True)
+    shutil.copytree(log, tmp_path / "work" / "logs" / "small")
+    monkeypatch.chdir(tmp_path / "work")
+    replay.run("logs/small", POLICIES.split("\n\n")[0], resamples=5).save("out/kept")
+    monkeypatch.chdir(tmp_path)
+    ask = "select count(*) from traces"
+    assert replay.load("work/out/kept").query(ask).item() > 60
+    shutil.copytree(tmp_path / "work" / "out" / "kept", tmp_path / "kept")
+    said = r"`logs/small`, which is not there or is another by now \(looked for from the working directory and "
+    with pytest.raises(ThinkbackError, match=said):
+        replay.load("kept").query(ask)
+    monkeypatch.chdir(tmp_path / "work")
+    assert replay.load(tmp_path / "kept").query(ask).item() > 60
+    simulate(tmp_path / "other" / "logs" / "small", examples=9, traces=2, labels=3, seed=6)
+    monkeypatch.chdir(tmp_path / "other")
+    assert replay.load(tmp_path / "work" / "out" / "kept").query(ask).item() > 60  # here is another by that name
+
+
+@pytest.mark.parametrize("view", ["paid_traces", "paid_scores", "orders", "stops", "STOPS"])
+def test_the_part_by_trace_is_asked_for_where_it_is(result: Result, saved: Path, tmp_path: Path, view: str) -> None:
+    assert replay.load(saved).query(f"select count(*) from {view}").item()
+    with pytest.raises(ThinkbackError, match=f"`{view.lower()}` is a table of results that were saved with their part"):
+        result.query(f"select * from {view}")
+    for bare in (pickle.loads(pickle.dumps(result)), plain(result, tmp_path)):
+        with pytest.raises(ThinkbackError, match=f"`{view.lower()}`: this result was saved, or pickled, without t"):
+            bare.query(f"select * from {view}")
+
+
+def plain(result: Result, folder: Path) -> Result:
+    result.save(folder / "plain")
+    return replay.load(folder / "plain")
+
+
+def test_a_prompt_shows_a_long_table_in_short(result: Result) -> None:
+    table = result.table()
+    assert len(table.rows) > 20
+    told = repr(table)
+    assert told.splitlines()[0] == str(table).splitlines()[0]
+    assert f"{len(table.rows) - 10:,} more rows: `print` shows them." in told
+    assert len(told) < 4000 < len(str(table))
+    few = replace(table, rows=table.rows[:10])
+    assert repr(few) == str(few)
 
 
 def test_the_table_asks_for_a_baseline(log: Path) -> None:

@@ -13,8 +13,8 @@ import polars as pl
 
 from toolkit.arguments import checks_arguments
 from toolkit.errors import argument, listed, shown
-from toolkit.log.check.validating import check_log
-from toolkit.log.contract.problems import LogError, Problem
+from toolkit.log.check.validating import check_log, validate
+from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, check_table
 from toolkit.log.read.footers import FAILURES, one_line
 from toolkit.log.read.log import Log
@@ -51,11 +51,31 @@ def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -
     return log if isinstance(log, Log) else open_address(log)
 
 
-def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
+def validate_frames(tables: Mapping[str, Any]) -> Report:
+    """What is wrong with frames by table and row, and what is worth knowing of them; where a value or a column does not
+    fit the contract's types, the first such fault alone.
+    """
+    frames, folder = _frames(tables), Path(scratch_folder())
+    try:
+        log = write_log(folder / "log", name=IN_MEMORY, tables=frames, validate=False)
+        report = validate(log)
+        return replace(report, problems=tuple(_in_frames(problem, log, frames) for problem in report.problems))
+    except LogError as error:
+        if error.problem is None:
+            raise
+        return Report((error.problem,), ())
+    finally:
+        remove(folder)
+
+
+def _frames(tables: Mapping[str, Any]) -> dict[str, Frame]:
     if not tables:
         raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}")
-    frames = {table: _frame(table, given) for table, given in tables.items()}
-    folder = Path(scratch_folder())
+    return {table: _frame(table, given) for table, given in tables.items()}
+
+
+def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
+    frames, folder = _frames(tables), Path(scratch_folder())
     try:
         log = write_log(folder / "log", name=name, tables=frames, simulated=simulated, validate=False)
         try:

@@ -6,6 +6,7 @@ import csv
 import html
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -18,11 +19,20 @@ from toolkit.show.page import WIDTH, inches
 from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.terminal import as_terminal_text
 
+IN_SHORT = 10
+"""Rows that a prompt shows of a longer table."""
 _RULES = {"left": ":--", "right": "--:", "center": ":-:"}  # of Markdown
 
 
 class Table(TableContent):
     """Finished numbers and what must be said about them, and the ways to write them."""
+
+    def __repr__(self) -> str:
+        left_out = len(self.rows) - IN_SHORT
+        if left_out <= 0:
+            return self.terminal()
+        more = f"{left_out:,} more rows: `print` shows them."
+        return replace(self, rows=self.rows[:IN_SHORT], below=(more,)).terminal()
 
     def __str__(self) -> str:
         return self.terminal()

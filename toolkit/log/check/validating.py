@@ -8,27 +8,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from toolkit.arguments import checks_arguments
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
 from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
 from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.checked_shards import keep_shards, known_shards
-from toolkit.log.read.log import OPEN, Log
+from toolkit.log.read.log import Log
 
 CHECKS = "2"
 """Changes when the checks do: then rows that were found to keep the contract are looked at again."""
 REPLAYED = ("examples", "traces", "verifications", "features")
 
 
-@checks_arguments(log=OPEN)
-def validate_log(log: Log) -> Report:
-    """Check everything that the contract promises, the shards' hashes too.
-
-    One problem per table and kind of fault, with the first offending row; notes say what is worth knowing but
-    no fault: that the log is unsealed, gaps in sample indices, ignored files.
-    """
+def validate(log: Log) -> Report:
+    """Check everything that the contract promises, the shards' hashes too; `toolkit.log.validate_log` says more."""
     if not log.shards:
         message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
         return Report((Problem(log.address, None, None, message),), tuple(log.warnings))

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from toolkit.arguments import checks_arguments
 from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.describe import assumptions, caps
 from toolkit.log.describe.description import Description
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
-from toolkit.log.read.log import OPEN, Log, collect
+from toolkit.log.read.log import Log, collect
 
 _TRACES = (
     "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
@@ -43,8 +42,7 @@ class _Sums:
     texts: int = 0
 
 
-@checks_arguments(log=OPEN)
-def describe_log(log: Log) -> Description:
+def describe(log: Log) -> Description:
     """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
     if not log.shards:
         raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}")

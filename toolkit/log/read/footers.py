@@ -25,6 +25,7 @@ FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _OF_THREAD = threading.local()
 """DuckDB and a file of each thread that reads footers."""
 _RESTORE = "copy or write this shard again"
+_GONE = "the log was made of frames in memory, which do not outlive it in another process; open them again there"
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,17 @@ def read_footer(shard: Shard) -> Footer:
             _ = footer.readable  # here, where an error names the shard
         return footer
     except FileNotFoundError:
-        raise Problem(shard.file, None, None, f"is missing: {_RESTORE}").error() from None
+        raise missing(shard).error() from None
     except (pa.ArrowException, *FAILURES, ValueError) as error:
         message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
         raise Problem(shard.file, None, None, message).error() from None
+
+
+def missing(shard: Shard) -> Problem:
+    """The problem of a shard that is not there; rows in memory are gone with the log that they were opened as."""
+    if shard.place.owner is None:
+        return Problem(shard.file, None, None, f"is missing: {_RESTORE}")
+    return Problem(shard.table, None, None, f"is gone: {_GONE}")
 
 
 @lru_cache(64)

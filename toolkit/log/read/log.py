@@ -20,9 +20,10 @@ from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
 from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
+from toolkit.log.read.places import whole_address
 from toolkit.log.read.side_by_side import side_by_side
+from toolkit.printable import printable
 
-OPEN = "a log that is open: `open_log(address)` opens one"
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
@@ -36,16 +37,31 @@ class _Types:
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was opened. Nothing but its footers is read before a scan is collected."""
+    """A log that was opened. Nothing but its footers is read before a scan is collected.
+
+    `address` is as it was given; `located` is where it was found, from whatever working directory, empty for rows in
+    memory.
+    """
 
     address: str
     manifest: Manifest | None
     shards: Mapping[str, tuple[Shard, ...]]
     warnings: tuple[str, ...]
+    located: str = field(default="", repr=False, compare=False)
     _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
     _types: dict[str, _Types] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
     sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        told = [*["simulated"] * self.simulated, *([] if self.sealed else ["unsealed"])]
+        marked = f" ({', '.join(told)})" if told else ""
+        where = f" at {self.address}" if self.address != self.name else ""
+        return printable(f"Log {self.name}{marked}{where}: {', '.join(sorted(self.shards)) or 'no tables'}")
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was read of the files is read anew where a pickle is opened: they may be others there, or none."""
+        return self.__dict__ | {"_footers": {}, "_types": {}, "_checked": {}, "sound_bytes": SoundBytes()}
 
     def _repr_html_(self) -> str:
         from toolkit.show import SIMULATED, table_of
@@ -314,7 +330,7 @@ def open_log(address: str | Path) -> Log:
     """
     text = str(address)
     found = find(text)
-    return Log(text, found.manifest, found.shards, found.warnings)
+    return Log(text, found.manifest, found.shards, found.warnings, whole_address(text))
 
 
 def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:

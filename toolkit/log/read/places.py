@@ -117,10 +117,15 @@ def _file_bytes(path: Path, name: str) -> bytes | None:
     return path.read_bytes()
 
 
+def whole_address(address: str) -> str:
+    """An address that means the same from every working directory."""
+    return address if "://" in address else str(Path(address).expanduser().absolute())
+
+
 def place_of(address: str) -> Place:
     """The folder that an address means; it need not exist. LogError where fsspec does not know the scheme."""
     if "://" not in address:
-        return Place(str(Path(address).expanduser()))
+        return Place(whole_address(address))
     import fsspec
 
     try:

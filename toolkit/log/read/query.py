@@ -12,16 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
-from toolkit.arguments import checks_arguments
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
 from toolkit.log.read.footers import FAILURES
-from toolkit.log.read.log import OPEN, Log, first_damaged
+from toolkit.log.read.log import Log, first_damaged
 from toolkit.work_places import scratch_folder
 
 _DUCK = {
@@ -37,13 +35,10 @@ ENDS_S = 8.0
 """Seconds that an interrupted query is waited for: some steps of DuckDB look up late."""
 
 
-@checks_arguments(log=f"{OPEN}, or None", sql="one SELECT", files="Parquet files by name")
-def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
-    """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
+def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
+    """The answer of one SELECT over views of a log's tables and of Parquet files; `toolkit.log.query_log` says more.
 
-    `files`: Parquet files that are views too, by name; without a log they are all that there is. A missing table is an
-    empty view. Other statements are refused: a query changes nothing. LogError with one line for any error of the SQL,
-    for a shard that is damaged, and for values that no frame holds.
+    LogError with one line for any error.
     """
     import duckdb
 
