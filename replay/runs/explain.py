@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from replay.runs.lookahead import check_rules
 from replay.runs.outcome_columns import number_columns
 from replay.runs.store import ServedOutcomes
 from replay.runs.versions import Acting, Reported, Versions, swept
+from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
@@ -118,7 +118,7 @@ def explain(
     policy: str,
     example: str,
     *,
-    rules: str | Path | Iterable[type] | None = None,
+    rules: GivenRules = None,
     repetition: int = 0,
     texts: bool = False,
 ) -> Explanation:
