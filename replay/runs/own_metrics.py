@@ -30,7 +30,7 @@ SECONDS = "latency_s"
 PLACE = "__place"
 
 
-class Outcomes(Protocol):
+class LabelledOutcomes(Protocol):
     """What is asked of the outcomes of a run."""
 
     @property
@@ -113,7 +113,9 @@ def check_labels(metrics: Sequence[Metric], labels: Sequence[str] | None) -> Non
                 require_known(label, labels, f"metric `{metric.name}`: no example has the gold label `{label}`")
 
 
-def check_ranking(metric: str, outcomes: Outcomes, columns: Sequence[OutcomeColumn], settings: Settings) -> None:
+def check_ranking(
+    metric: str, outcomes: LabelledOutcomes, columns: Sequence[OutcomeColumn], settings: Settings
+) -> None:
     """Raise ThinkbackError where the metric that ranks is a ratio of what no outcomes have."""
     column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
     if column is None:

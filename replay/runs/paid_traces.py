@@ -106,7 +106,7 @@ class _Orders:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PaidPart:
     """What a policy paid in one part of its path, (E,) each: how far along which orders; -1: along none.
 
     `order`: in which traces were revealed, `steps` of them, and whether a last step was `empty`. `generation`,
@@ -198,7 +198,7 @@ _STOPS: Schema = {
 }  # fmt: skip
 
 
-def _stops(block: LogBlock, told: _Part, one: Paths, part: int, policy: str) -> pl.DataFrame:
+def _stops(block: LogBlock, told: _PaidPart, one: Paths, part: int, policy: str) -> pl.DataFrame:
     """Rows of `stops`: of the examples where a part paid anything."""
     on = np.flatnonzero((told.steps > 0) | (told.generated > 0) | (told.verified > 0))
     size, chosen = len(on), one.path.chosen
@@ -236,7 +236,7 @@ def _sure(realization: Realization) -> np.ndarray:
     return np.all([mask.count >= mask.among.sum(axis=1) for mask in masks] or [realization.weight >= 0], axis=0)
 
 
-def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_Part]:
+def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
     """What a segment paid. One that walked along an order is one part, others have a part a slice and verifier."""
     if segment.reveals is not None:
         yield _walked_part(segment, segment.reveals, orders)
@@ -254,11 +254,11 @@ def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_Part]:
             verification, verified = none - 1, none
             if on is not None:
                 verification, verified = orders.called(name, on), on.sum(axis=1)
-            yield _Part(generation, generated, generation, generated, verification, verified, none > 0, by)
+            yield _PaidPart(generation, generated, generation, generated, verification, verified, none > 0, by)
             generation, generated = none - 1, none
 
 
-def _walked_part(segment: CallSegment, found: Reveals, orders: _Orders) -> _Part:
+def _walked_part(segment: CallSegment, found: Reveals, orders: _Orders) -> _PaidPart:
     """What a walk along an order paid."""
     if segment.place is None or segment.count is None:
         raise ValueError("a walk has the places of its traces")
@@ -283,7 +283,7 @@ def _walked_part(segment: CallSegment, found: Reveals, orders: _Orders) -> _Part
         same = by.order == found.order
         walked = _Walked(found.slice, how, samples, verified, verified > 0)
         verification = order if same else orders.number(by.order, walked)
-    return _Part(
+    return _PaidPart(
         order=order,
         steps=found.steps,
         generation=generation,
