@@ -32,12 +32,14 @@ def command() -> NoReturn:
     """The program: `main`, and an end that leaves memory to the system.
 
     Python takes every object apart at its end, which takes longer than many a command. Threads have ended by then, and
-    what others want done at the end is done: of such functions the one that was given first runs last.
+    what others want done at the end is done: of such functions the one that was given first runs last. Where one was
+    given before this one could be, such as a profiler's, the end is Python's own.
     """
     import atexit
 
     codes: list[int] = []
-    atexit.register(_leave, codes)
+    if not atexit._ncallbacks():
+        atexit.register(_leave, codes)
     try:
         main()
     except SystemExit as end:

@@ -66,7 +66,12 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
 
 def _seen() -> bool:
     """Whether somebody could see a bar: on a terminal, or where IPython runs."""
-    return "IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+    if "IPython" in sys.modules:
+        return True
+    try:
+        return bool(sys.stderr.isatty())
+    except (AttributeError, ValueError):  # what stands in its place may be no stream, or closed
+        return False
 
 
 @contextmanager

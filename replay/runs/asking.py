@@ -12,7 +12,7 @@ import polars as pl
 from replay.runs.findings import OUTCOMES, Findings
 from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from toolkit.errors import ThinkbackError
-from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log, whole_address
+from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 
 VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
 """What SQL calls the part by trace; the log has a table `traces`, too."""
@@ -71,7 +71,8 @@ def _addresses(found: Findings) -> Iterator[str]:
 
 
 def _relative(address: str) -> bool:
-    return whole_address(address) != address and address != IN_MEMORY
+    """Whether a local address begins at the working directory, which may be gone."""
+    return address != IN_MEMORY and "://" not in address and not Path(address).expanduser().is_absolute()
 
 
 def _without_log(found: Findings, table: str) -> ThinkbackError:

@@ -324,18 +324,18 @@ def _spent(
         made = lists.get((key[0], stop.get("generation_order", key[1] if one["rule"] in AS_GENERATED else None)))
         if made is None:
             return None
-        spent, total = [0.0], 0.0
+        spent, total, by = [0.0], 0.0, stop.get("given_up_by")
         size = len(made["samples"])
         told = zip(
             made["samples"],
             made.get("slices") or [made["slice"]] * size,
-            made.get("checked") or [False] * size,
+            made.get("checked") or [by is not None] * size,  # what older results do not tell adds nothing
             strict=True,
         )
         for sample, name, checked in told:
             own = tokens.get((key[0], name, sample))
             total += np.nan if own is None else own
-            total += (early.get((key[0], made["slice"], sample, stop["given_up_by"])) or 0.0) if checked else 0.0
+            total += (early.get((key[0], made["slice"], sample, by)) or 0.0) if checked else 0.0
             spent.append(total)
         by_step = one.get("generated") or range(len(one["samples"]) + 1)
         return [number_of(spent[count]) for count in by_step][1:]

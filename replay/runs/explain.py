@@ -59,9 +59,14 @@ def known(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
 
 
-def stage_table(stage: Stage) -> Table:
-    """The rows of a stage as a table, without columns that have no value; a narrow terminal may drop some others."""
+def stage_table(stage: Stage, whole: bool = False) -> Table:
+    """The rows of a stage as a table, without columns that have no value.
+
+    A narrow terminal may drop some others, unless the `whole` is asked for.
+    """
     rows = known(stage.rows)
+    if whole:
+        return table_of(rows, stage.title)
     spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
     drop = {name: len(spared) - place for place, name in enumerate(spared)}
     table = table_of(rows, stage.title)
@@ -85,7 +90,8 @@ class Explanation:
 
     def __str__(self) -> str:
         told = [
-            stage_table(one).terminal(SHOWN) + f"{printable(one.ending)}\n" * bool(one.ending) for one in self.stages
+            stage_table(one, whole=True).terminal(SHOWN) + f"{printable(one.ending)}\n" * bool(one.ending)
+            for one in self.stages
         ]
         return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
 

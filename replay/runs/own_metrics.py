@@ -22,9 +22,10 @@ F1 = "f1:"
 TABLE_WORDS = (
     "#", "place", "policy", "corrected", "corrected %", "corrected_low", "corrected_high", "Δ", "Δ points",
     "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto",
-    "on_front", "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated",
+    "on_front", "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated", "answer", "answers",
+    "ending", "example_id",
 )  # fmt: skip
-"""Headings of the ranked table, and names in its CSV, that are no metric's."""
+"""Headings of the ranked table, names in its CSV, and columns of outcomes, that are no metric's."""
 SECONDS = "latency_s"
 """A column that euros may come from."""
 PLACE = "__place"

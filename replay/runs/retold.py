@@ -81,8 +81,9 @@ def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
 def _stage(stop: Row, policy: str, paid: _Paid) -> Stage:
     """One part: the traces in the order in which it revealed them, as far as it went, with the scores that it paid."""
     order = paid.orders.get(stop["order"])
-    if order is None:
+    if stop["order"] is None:
         return _checks(stop, policy, paid)
+    order = order or {"slice": "", "rule": "", "samples": []}  # older results have no row where nothing was revealed
     calls, known = _calls(stop, order, paid), "generation_order" in stop
     shown, verified = _traces(order, stop["steps"]), frozenset(calls.verified)
     by_step = order.get("generated")
@@ -90,7 +91,7 @@ def _stage(stop: Row, policy: str, paid: _Paid) -> Stage:
     if by_step is not None:  # what is generated before anything is verified, and after all is
         walk = [(at, trace, by_step[at]) for at, trace in enumerate((None, *shown))]
         walk += [(len(walk), None, stop["generated"])] if stop["empty"] else []
-    verifier, early = stop["verifier"], stop["given_up_by"]
+    verifier, early = stop["verifier"], stop.get("given_up_by")
     rows: list[dict[str, Any]] = []
     for step, trace, generated in walk:
         row: dict[str, Any] = {"step": step, "sample": None if trace is None else trace[1], **_told(trace, paid)}

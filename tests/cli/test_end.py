@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,17 @@ def test_threads_and_what_is_registered_end_first_and_memory_is_left_to_the_syst
     folder, *said = done.stdout.splitlines()
     assert (done.returncode, said, done.stderr) == (code, ["a thread's words", "last words"], "")
     assert not Path(folder).exists()
+
+
+def test_what_was_registered_before_the_program_began_is_done(tmp_path: Path) -> None:
+    """As profilers and coverage of subprocesses do."""
+    (tmp_path / "sitecustomize.py").write_text("import atexit; atexit.register(print, 'measured')")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    command = [sys.executable, "-m", "thinkback", "--version"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["measured"])
 
 
 def test_a_fault_keeps_its_traceback_and_its_code() -> None:

@@ -351,6 +351,28 @@ def test_fsspec_address(tmp_path: Path) -> None:
         memory.rm("/bucket", recursive=True)
 
 
+@pytest.mark.parametrize("folder", ["examples", "run[1]", "is it?"])
+def test_globs_below_folders_of_any_name(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder above may be called as a table is, or hold the signs of patterns."""
+    write_log(tmp_path / folder / "logs" / "one", name="one", tables=whole())
+    monkeypatch.chdir(tmp_path / folder)
+    found = [open_log(address) for address in ("logs/*", "logs/one/*", "logs/one", "l*/one/traces/*.parquet")]
+    monkeypatch.chdir(tmp_path / folder / "logs")
+    found += [open_log(address) for address in ("*", "one", "../logs/o*")]
+    monkeypatch.chdir("/")
+    for log in found:
+        assert log.scan("traces").collect().height == 5
+        assert open_log(log.located).digest() == log.digest()
+
+
+def test_a_local_scheme_is_located_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = write_log(tmp_path / "one", name="one", tables=whole())
+    monkeypatch.chdir(tmp_path)
+    log = open_log("file://one")
+    monkeypatch.chdir("/")
+    assert (log.address, open_log(log.located).digest()) == ("file://one", made.digest())
+
+
 def test_globs_of_shards_folders_and_logs(tmp_path: Path) -> None:
     first = write_log(tmp_path / "logs" / "one", name="one", tables=whole(), rows_per_shard=2, simulated=True)
     others = {name: frame.with_columns(pl.col("example_id") + "x") for name, frame in whole().items()}

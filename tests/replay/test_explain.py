@@ -90,6 +90,9 @@ def test_with_a_width_the_rule_is_looked_at_after_each_block(tmp_path):
     assert [name in str(explain(made, [three], "three", "e1")) for name in ("votes", "threshold", "answer_now")] == [
         True
     ] * 3
+    printed = str(explain(made, [three], "three", "e1"))
+    assert "hidden" not in printed
+    assert all(name in printed for name in explain(made, [three], "three", "e1").steps.columns)
     spent = replay.run(made, [one, three]).outcomes.collect()
     assert dict(spent.select("policy", "traces").iter_rows()) == {"one": 1.0, "three": 3.0}
 

@@ -153,3 +153,21 @@ def test_a_pipe_has_no_bar(capfd: pytest.CaptureFixture[str]) -> None:
     with bars.progress("replaying", 8) as advance:
         advance(8)
     assert capfd.readouterr() == ("", "")
+
+
+class Tee:
+    """What some programs put in the place of a stream."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.parametrize("kind", ["tee", "closed", "none"])
+def test_no_bar_where_the_stream_is_none(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", {"tee": Tee(), "closed": closed, "none": None}[kind])
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    with bars.progress("replaying", 2, "blocks") as advance:
+        advance()
+        advance(1)

@@ -9,7 +9,6 @@ from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, sch
 from toolkit.log.describe.description import Description
 from toolkit.log.opening import IN_MEMORY, TAKES, AnyLog, open_log
 from toolkit.log.read.log import Log, Shard, collect
-from toolkit.log.read.places import whole_address
 from toolkit.log.read.query import check_printable_size, limited_memory
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed
 from toolkit.log.write.merging import MergeReport, merge_logs
@@ -51,6 +50,5 @@ __all__ = [
     "seal_log",
     "source_parts",
     "validate_log",
-    "whole_address",
     "write_log",
 ]  # fmt: skip

@@ -28,24 +28,29 @@ class Shard:
 
 @dataclass(frozen=True)
 class Found:
-    """What an address holds."""
+    """What an address holds; `located` is an address of the same that no change of the working directory changes."""
 
     manifest: Manifest | None
     shards: Mapping[str, tuple[Shard, ...]]
     warnings: tuple[str, ...]
+    located: str = ""
 
 
 def find(address: str) -> Found:
     """The shards that an address means. LogError where there is no log, or its manifest is invalid."""
     try:
-        if any(sign in address for sign in "*?[") and not place_of(address).is_folder():
-            return _find_glob(address)
-        found = _find_folder(place_of(address), "")
-        if found is None:
-            raise LogError(_no_log(place_of(address), address))
+        place = place_of(address)
+        if any(sign in address for sign in "*?[") and not place.is_folder():
+            place = place_of(address, pattern=True)
+            found = _find_glob(place, address)
+        else:
+            whole = _find_folder(place, "")
+            if whole is None:
+                raise LogError(_no_log(place, address))
+            found = whole
     except OSError as error:
         raise LogError(f"`{address}` can't be read: {error.strerror or error}") from None
-    return found
+    return replace(found, located=place.root if place.system is None else address)
 
 
 def is_shard(name: str) -> bool:
@@ -126,15 +131,17 @@ def _no_log(place: Place, address: str) -> str:
     return f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
 
 
-def _find_glob(address: str) -> Found:
+def _find_glob(place: Place, address: str) -> Found:
     """Logs, tables' folders or shards that match a pattern, read together as one log."""
-    place = place_of(address)
     matches = place.matches()
     if not matches:
         raise LogError(f"`{address}` matches nothing")
     logs: dict[str, list[str] | None] = {}
     for match in matches:
-        root, inside = _split_root(match)
+        # a folder above a log may have a table's name
+        own = None if is_shard(match) else _find_folder(replace(place, root=match), "")
+        is_log = own is not None and bool(own.shards or own.manifest)
+        root, inside = (match, None) if is_log else _split_root(match)
         root = root or ("" if place.system is not None else ".")
         if inside is None:
             logs[root] = None

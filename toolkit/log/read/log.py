@@ -20,7 +20,6 @@ from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
 from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
-from toolkit.log.read.places import whole_address
 from toolkit.log.read.side_by_side import side_by_side
 from toolkit.printable import printable
 
@@ -330,7 +329,7 @@ def open_log(address: str | Path) -> Log:
     """
     text = str(address)
     found = find(text)
-    return Log(text, found.manifest, found.shards, found.warnings, whole_address(text))
+    return Log(text, found.manifest, found.shards, found.warnings, found.located)
 
 
 def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:

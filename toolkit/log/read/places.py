@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,15 +118,17 @@ def _file_bytes(path: Path, name: str) -> bytes | None:
     return path.read_bytes()
 
 
-def whole_address(address: str) -> str:
-    """An address that means the same from every working directory."""
-    return address if "://" in address else str(Path(address).expanduser().absolute())
+def place_of(address: str, pattern: bool = False) -> Place:
+    """The folder that an address means; it need not exist. A local one means the same from every working directory.
 
-
-def place_of(address: str) -> Place:
-    """The folder that an address means; it need not exist. LogError where fsspec does not know the scheme."""
+    Of a `pattern` the signs `*`, `?` and `[` stand for others. LogError where fsspec does not know the scheme.
+    """
     if "://" not in address:
-        return Place(whole_address(address))
+        path = Path(address).expanduser()
+        if path.is_absolute():
+            return Place(str(path))
+        here = str(Path.cwd())
+        return Place(str(Path(glob.escape(here) if pattern else here, path)))
     import fsspec
 
     try:
