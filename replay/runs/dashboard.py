@@ -11,6 +11,7 @@ from replay.runs.dashboard_data import Json, described
 from replay.runs.dashboard_examples import FEWEST, ShownExamples, examples_of
 from replay.runs.findings import Findings
 from replay.runs.saved_folder import SavedFolder
+from replay.runs.shown import ON_PAGE
 from toolkit.errors import ThinkbackError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.printable import printable
@@ -21,8 +22,6 @@ LARGEST = 1_950_000
 """Bytes of a page without its texts."""
 ROOM = 40_000
 """Bytes of its own scripts and charts, about."""
-EXAMPLES = 2_000
-"""Examples that a page shows, where it has room for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class _Shown:
 
 
 def write_dashboard(
-    found: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = EXAMPLES, force: bool = False
+    found: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = ON_PAGE, force: bool = False
 ) -> list[Path]:
     """Write the page of some saved results, loaded, and beside it a folder of their texts where they hold any.
 

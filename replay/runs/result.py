@@ -15,7 +15,6 @@ from replay.runs.asking import WITHOUT, answer, log_of
 from replay.runs.compared import ComparedPolicies
 from replay.runs.comparing import compare
 from replay.runs.curves import curves
-from replay.runs.dashboard import EXAMPLES, write_dashboard
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.figure_data import FigureData, FigureRequest
 from replay.runs.figures import figure_kind
@@ -27,7 +26,7 @@ from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
 from replay.runs.saved import read_found, seal_found, write_found
 from replay.runs.saved_folder import SavedFolder, is_saved_result
-from replay.runs.shown import ROWS, chosen, in_short, ranked_input
+from replay.runs.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
@@ -322,7 +321,7 @@ class Result(Findings):
         *,
         others: Sequence[Result] = (),
         texts: bool = True,
-        examples: int = EXAMPLES,
+        examples: int = ON_PAGE,
         force: bool = False,
     ) -> list[Path]:
         """Write a page for a browser, with those of `others` beside it: docs/dashboard.md says what it shows.
@@ -332,6 +331,8 @@ class Result(Findings):
         are shown; `force` replaces what is there. The paths are given back. Raises ThinkbackError where something is in
         the way, or the extra `dashboard` is not installed.
         """
+        from replay.runs.dashboard import write_dashboard
+
         saved = [one if one.folder is not None else unpacked(pack(one, one.write)) for one in (self, *others)]
         return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
 

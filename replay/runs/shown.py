@@ -41,6 +41,8 @@ OF_SUITE, OF_SUITE_GROUP = 10, 5
 """Rows that a terminal shows of the standard suite, and of a group of it."""
 SUITE_ON_PAPER = 16
 """Rows of the standard suite in LaTeX."""
+ON_PAGE = 2_000
+"""Examples that a page for a browser shows, where it has room for them."""
 BEST = 3
 """Policies that the shortest form of a result names."""
 
