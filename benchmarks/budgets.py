@@ -14,7 +14,7 @@ import polars as pl
 
 from generate.simulation.claims import simulate_claims
 from replay import Budget, Sample, run
-from replay.analyses.budgets import ORDERS, budgets
+from replay.analyses.budgets.budgets import ORDERS, budgets
 from toolkit.features import CLAIM_FEATURES
 
 FOUR = ("generation", "random", "surrogate", "score")

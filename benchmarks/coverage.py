@@ -22,7 +22,7 @@ import numpy as np
 from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 
 from toolkit.columns import COLUMNS
-from toolkit.show.ranking import MARKED
+from toolkit.show.ranking.ranking import MARKED
 from toolkit.stats import Settings, not_worse, summarise
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"

@@ -23,7 +23,8 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.answers import WAYS, read_answers
-from toolkit.imports import import_table, parts
+from toolkit.imports import import_table
+from toolkit.imports.build import parts
 from toolkit.log import open_log
 
 MAPPING = """

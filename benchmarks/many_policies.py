@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.kept import Floats
-from toolkit.stats.simultaneous import JointEstimates, all_pairs
+from toolkit.stats.many.simultaneous import JointEstimates, all_pairs
+from toolkit.stats.metrics.kept import Floats
 
 RATE = 0.7
 SHARED = 0.9

@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from replay.analyses import strategy_values as values
-from replay.analyses.strategy_grids import Conditional, fit_votes, grid, grid_intervals
+from replay.analyses.strategies import strategy_values as values
+from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals
 from replay.sampling.orders import example_hashes, random_keys
 from toolkit.stats import Settings
 

@@ -5,17 +5,17 @@
 >>> print(result.summary)  # doctest: +SKIP
 """
 
-from replay.analyses.learned_weights import surrogate_weights
-from replay.analyses.tuning import tune
+from replay.analyses.budgets.learned_weights import surrogate_weights
+from replay.analyses.tune.tuning import tune
 from replay.kinds import Act, Graded, Oracle, Route, Sample, When
 from replay.kinds.route import Router
 from replay.policies.base import KINDS, Policy
 from replay.policies.gates import AllOf, AnyOf, Threshold
 from replay.policies.toml import PolicyFile, load_policies
-from replay.runs.explain import explain
-from replay.runs.own_metrics import Metric
-from replay.runs.result import Result, load
-from replay.runs.run import run
+from replay.runs.explain.explain import explain
+from replay.runs.passes.own_metrics import Metric
+from replay.runs.result.result import Result, load
+from replay.runs.result.run import run
 from replay.sampling.abandon import Abandon
 from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
@@ -25,13 +25,13 @@ from toolkit.moved import moved_modules
 
 moved_modules(
     {
-        "replay.budgets": "replay.analyses.budgets",
-        "replay.curves": "replay.runs.curves",
-        "replay.explain": "replay.runs.explain",
+        "replay.budgets": "replay.analyses.budgets.budgets",
+        "replay.curves": "replay.runs.compare.curves",
+        "replay.explain": "replay.runs.explain.explain",
         "replay.gate_file": "replay.policies.gate_file",
         "replay.gate_fitting": "replay.gatefit.fit",
         "replay.gate_report": "replay.gatefit.report",
-        "replay.recommend": "replay.analyses.recommend",
+        "replay.recommend": "replay.analyses.recommend.recommend",
         "replay.Choice": "replay.Router",
         "replay.Reading": "replay.Threshold",
         "replay.Rule": "replay.StopRule",

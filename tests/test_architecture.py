@@ -19,7 +19,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
-LONGEST_FILE = 400
+LONGEST_FILE = 700
 
 
 def project() -> dict:

@@ -16,13 +16,13 @@ OLD = {
     "generate.simulate": "generate.simulation.grid",
     "generate.simulate_recovery": "generate.simulation.recovery",
     "generate.simulation_model": "generate.simulation.grid_model",
-    "replay.budgets": "replay.analyses.budgets",
-    "replay.curves": "replay.runs.curves",
-    "replay.explain": "replay.runs.explain",
+    "replay.budgets": "replay.analyses.budgets.budgets",
+    "replay.curves": "replay.runs.compare.curves",
+    "replay.explain": "replay.runs.explain.explain",
     "replay.gate_file": "replay.policies.gate_file",
     "replay.gate_fitting": "replay.gatefit.fit",
     "replay.gate_report": "replay.gatefit.report",
-    "replay.recommend": "replay.analyses.recommend",
+    "replay.recommend": "replay.analyses.recommend.recommend",
 }
 
 

@@ -46,18 +46,18 @@ if TYPE_CHECKING:
         surrogate_weights,
         tune,
     )  # fmt: skip
-    from replay.analyses.budgets import budgets
-    from replay.analyses.frontier import frontier
-    from replay.analyses.recommend import recommend
-    from replay.analyses.report import LogReport, report
-    from replay.analyses.strategies import strategies
+    from replay.analyses.budgets.budgets import budgets
+    from replay.analyses.recommend.recommend import recommend
+    from replay.analyses.report.report import LogReport, report
+    from replay.analyses.strategies.frontier import frontier
+    from replay.analyses.strategies.strategies import strategies
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.latent.report import VerifierReport, fit_verifier
     from replay.policies.gate_file import load_gate
     from replay.policies.suite import Suite, suite
-    from replay.runs.checking import check_policies
-    from replay.runs.curves import curves
+    from replay.runs.compare.curves import curves
+    from replay.runs.result.checking import check_policies
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
     from replay.studies.latent.report import study_latent
@@ -82,28 +82,28 @@ __all__ = [
 
 HOMES = {
     "Log": "toolkit.log",
-    "LogReport": "replay.analyses.report",
+    "LogReport": "replay.analyses.report.report",
     "Settings": "toolkit.stats",
     "StudyReport": "replay.studies.kit.report",
     "Suite": "replay.policies.suite",
     "ThinkbackError": "toolkit.errors",
     "VerifierReport": "replay.latent.report",
-    "budgets": "replay.analyses.budgets",
-    "check_policies": "replay.runs.checking",
-    "curves": "replay.runs.curves",
+    "budgets": "replay.analyses.budgets.budgets",
+    "check_policies": "replay.runs.result.checking",
+    "curves": "replay.runs.compare.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
     "fit_verifier": "replay.latent.report",
-    "frontier": "replay.analyses.frontier",
+    "frontier": "replay.analyses.strategies.frontier",
     "import_format": "toolkit.imports",
     "import_table": "toolkit.imports",
     "load_gate": "replay.policies.gate_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
-    "recommend": "replay.analyses.recommend",
-    "report": "replay.analyses.report",
+    "recommend": "replay.analyses.recommend.recommend",
+    "report": "replay.analyses.report.report",
     "simulate": "generate.simulation.grid",
-    "strategies": "replay.analyses.strategies",
+    "strategies": "replay.analyses.strategies.strategies",
     "study_factcheck": "replay.studies.factcheck.report",
     "study_latent": "replay.studies.latent.report",
     "study_recovery": "replay.studies.recovery.report",

@@ -9,9 +9,9 @@ TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replay.runs.result import Result
+    from replay.runs.result.result import Result
 
-HOME = "replay.runs.result"
+HOME = "replay.runs.result.result"
 
 
 def register() -> None:
@@ -32,7 +32,7 @@ def opened(data: bytes) -> Result:
     from thinkback.hiding import require_unhidden
 
     require_unhidden()
-    from replay.runs.result import unpacked
+    from replay.runs.result.result import unpacked
 
     register()
     return unpacked(data)

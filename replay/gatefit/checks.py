@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
-from replay.runs.reuse import first_ids, seen_by
+from replay.runs.passes.reuse import first_ids, seen_by
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log
 

@@ -16,13 +16,13 @@ from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
-from replay.runs.gate_sweep import best_threshold, chosen_points, curve, gather
-from replay.runs.reuse import first_ids
+from replay.runs.passes.gate_sweep import best_threshold, chosen_points, curve, gather
+from replay.runs.passes.reuse import first_ids
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, listed, require_known
 from toolkit.files import replacing_file
 from toolkit.log import TAKES, AnyLog
-from toolkit.stats.calibration import CalibrationScores, calibration
+from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
 """Examples that some rollout of the action repairs, at the least, to choose a threshold on."""

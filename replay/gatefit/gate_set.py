@@ -15,7 +15,7 @@ from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
-from replay.runs.provenance import finite
+from replay.runs.saved.provenance import finite
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 

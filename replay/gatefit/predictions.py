@@ -11,8 +11,8 @@ import polars as pl
 from replay.data.conditions import CONDITION
 from replay.gatefit.data import read_data, setting_of
 from replay.policies.gate_file import GATE, GateFile, gate_given
-from replay.runs.gate_sweep import gather
-from replay.runs.reuse import overlap
+from replay.runs.passes.gate_sweep import gather
+from replay.runs.passes.reuse import overlap
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog, collect
 

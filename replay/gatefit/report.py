@@ -12,8 +12,8 @@ import polars as pl
 from replay.data.conditions import CONDITION
 from replay.gatefit.data import read_data, setting_of, told_lacking
 from replay.policies.gate_file import GATE, GateFile, gate_given
-from replay.runs.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
-from replay.runs.reuse import first_ids, overlap
+from replay.runs.passes.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
+from replay.runs.passes.reuse import first_ids, overlap
 from toolkit.arguments import checks_arguments
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError, argument, counted
@@ -21,7 +21,7 @@ from toolkit.log import TAKES, AnyLog
 from toolkit.notes import Note, Severity, note, warning
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
-from toolkit.stats.calibration import CalibrationScores, calibration
+from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
 NEVER, FROZEN, ALWAYS = "never", "the gate, frozen", "always"
 HERE = "diagnostic: the threshold that the same rule chooses here"

@@ -15,8 +15,8 @@ from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
-from replay.runs.provenance import versions
-from replay.runs.reuse import question_hashes
+from replay.runs.passes.reuse import question_hashes
+from replay.runs.saved.provenance import versions
 from toolkit.files import replacing_file
 from toolkit.log import Log, collect, extend_log, open_sealed
 

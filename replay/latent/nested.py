@@ -20,7 +20,7 @@ from replay.data.fitted_scores import fitted_verifiers, folds_of
 from replay.latent.material import Material, Values, read_material
 from replay.latent.traced_values import NO_FOLD
 from replay.latent.verifier_settings import VerifierSettings
-from replay.runs.reuse import question_hashes
+from replay.runs.passes.reuse import question_hashes
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect
 

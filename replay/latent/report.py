@@ -65,7 +65,7 @@ class VerifierReport:
             yield from worth_tables(worth, which)
 
     def _repr_html_(self) -> str:
-        from toolkit.show.html import paragraph
+        from toolkit.show.tables.html import paragraph
 
         return "".join([*map(paragraph, self.sentences), *(table.html() for table in self.tables())])
 

@@ -14,7 +14,7 @@ from replay.policies.suite_facts import Facts, Pool, ScoreRange, read_facts
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 from toolkit.printable import printable
-from toolkit.show.html import listing
+from toolkit.show.tables.html import listing
 
 Table = dict[str, Any]
 

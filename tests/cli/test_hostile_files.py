@@ -19,7 +19,7 @@ from tests.replay.small import log
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable, replacing
-from toolkit.imports.mapping import read_mapping
+from toolkit.imports.map.mapping import read_mapping
 from toolkit.log import LogError, open_log, query_log
 
 POOL = {"e1": [("A", 0.4), ("A", 0.9)], "e2": [("B", 0.2), ("A", 0.3)]}

@@ -14,17 +14,17 @@ import pytest
 
 import replay
 import thinkback as tb
-from replay.analyses import report as reports
-from replay.analyses.report import LogReport, report
-from replay.analyses.report_findings import ReportedFindings
-from replay.runs.shown import ranked_input
+from replay.analyses.report.report import LogReport, report
+from replay.analyses.report.report import report as reports
+from replay.analyses.report.report_findings import ReportedFindings
+from replay.runs.saved.shown import ranked_input
 from tests.replay.small import log as small_log
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
 from toolkit.show import rank
-from toolkit.show.document import Section
-from toolkit.show.ranking import UNLIKE_CALLS
+from toolkit.show.document.document import Section
+from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"
 FILES = {

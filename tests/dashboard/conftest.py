@@ -14,7 +14,7 @@ import pytest
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
-from replay.runs.saved_folder import read_sealed, write_sealed
+from replay.runs.saved.saved_folder import read_sealed, write_sealed
 from tests.browser import FLAGS, chromium_program
 
 if TYPE_CHECKING:

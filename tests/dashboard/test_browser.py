@@ -12,7 +12,7 @@ import replay
 from replay import Result
 from tests.dashboard.conftest import Open, Opened, altered
 from toolkit.columns import metric_column
-from toolkit.show.table_content import NumberWithInterval, ShownInterval
+from toolkit.show.tables.table_content import NumberWithInterval, ShownInterval
 
 
 def estimates(saved: Path) -> dict[tuple[str, str], tuple[float, float | None, float | None]]:

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 import replay
 from replay import Result
-from replay.runs import dashboard_examples
-from replay.runs.dashboard_data import _baselines, described
-from replay.runs.dashboard_examples import _shares, examples_of, grouping
-from replay.runs.findings import Findings
+from replay.runs.page import dashboard_examples
+from replay.runs.page.dashboard_data import _baselines, described
+from replay.runs.page.dashboard_examples import _shares, examples_of, grouping
+from replay.runs.saved.findings import Findings
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts

@@ -16,7 +16,12 @@ from toolkit.log import open_log
 ROOT = Path(__file__).resolve().parents[2]
 LOG, POLICIES = ROOT / "data" / "log", ROOT / "data" / "policies.toml"
 ASSETS = ROOT / "toolkit" / "show" / "dashboard"
-GIVEN = ("replay/runs/dashboard*.py", "replay/runs/shown.py", "toolkit/show/ranking.py", "toolkit/show/results.py")
+GIVEN = (
+    "replay/runs/page/*.py",
+    "replay/runs/saved/shown.py",
+    "toolkit/show/ranking/ranking.py",
+    "toolkit/show/ranking/results.py",
+)
 """What decides what the page is given."""
 SHOWN = ("weighted vote[verifier=reflection]", "greedy", "adaptive consistency[stop.confidence=0.8]")
 EXAMPLE = "algebra_linear_1d-test-00003"

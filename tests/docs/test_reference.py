@@ -30,7 +30,7 @@ from replay import ORDERS, SELECTS
 from replay.engine.signals import GATED as SIGNALS
 from replay.kinds.oracle_rules import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
-from replay.runs.store import KEYS
+from replay.runs.passes.store import KEYS
 from replay.sampling.declared import READS
 from replay.sampling.known import STOPS
 from toolkit.answers import JUDGES, KINDS, WAYS, normalise

@@ -35,7 +35,7 @@ def test_importing_the_door_imports_nothing_of_ours() -> None:
 
 def test_names_are_imported_from_the_door_too() -> None:
     code = "from thinkback import *; from thinkback import run, Sample; print(run.__module__, Sample.kind)"
-    assert ran(code) == "replay.runs.run sample"
+    assert ran(code) == "replay.runs.result.run sample"
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -15,8 +15,8 @@ import pytest
 from tests.formats.published import published
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
-from toolkit.imports.formats import archives
-from toolkit.imports.formats.archives import Allowance, open_archive, unpacked
+from toolkit.imports.files import archives
+from toolkit.imports.files.archives import Allowance, open_archive, unpacked
 from toolkit.imports.formats.found_files import find_files
 from toolkit.log import collect, open_log
 

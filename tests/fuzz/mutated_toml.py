@@ -22,7 +22,7 @@ from tests.generate.toy import write_recipe
 
 READERS = {
     "policies": "replay:load_policies",
-    "mapping": "toolkit.imports.mapping:read_mapping",
+    "mapping": "toolkit.imports.map.mapping:read_mapping",
     "recipe": "generate.recipes.recipe_file:load_recipe",
     "adding": "generate.signals.additions:load_additions",
     "training": "generate.training.model_recipe:load_training_recipe",

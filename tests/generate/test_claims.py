@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
-from replay.studies.factcheck import heldout
-from replay.studies.factcheck.check import KNOWN, check_simulation
-from replay.studies.factcheck.heldout import POOLS, signs
+from replay.studies.factcheck.methods.methods import SURROGATE
 from replay.studies.factcheck.published import FactcheckSetting, PublishedPool
-from replay.studies.kit.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
-from replay.studies.kit.methods import SURROGATE
+from replay.studies.factcheck.simulated import heldout
+from replay.studies.factcheck.simulated.check import KNOWN, check_simulation
+from replay.studies.factcheck.simulated.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
+from replay.studies.factcheck.simulated.heldout import POOLS, signs
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log

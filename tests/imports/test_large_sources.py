@@ -19,7 +19,9 @@ import pytest
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 from toolkit.errors import ThinkbackError
-from toolkit.imports import ImportReport, import_table, parts, sorted_rows, source_blocks
+from toolkit.imports import ImportReport, import_table
+from toolkit.imports.build import parts
+from toolkit.imports.rows import sorted_rows, source_blocks
 from toolkit.log import Log, open_log, validate_log
 
 

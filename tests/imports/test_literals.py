@@ -12,7 +12,7 @@ import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench
 from toolkit.imports import import_table
-from toolkit.imports.literals import column, dump, parse
+from toolkit.imports.files.literals import column, dump, parse
 from toolkit.log import Log, open_log
 
 # Answers and golds as JSON literals: 18 is right, 2.5 is not 2.50, and no float holds the long one.

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
-from toolkit.imports.expressions import SourceRows
-from toolkit.imports.json_files import json_lines
-from toolkit.imports.paths import expression, follow
+from toolkit.imports.files.paths import expression, follow
+from toolkit.imports.map.expressions import SourceRows
+from toolkit.imports.rows.json_files import json_lines
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 NAMES = ("a", "b", "of all", 'say "x"')

@@ -6,7 +6,7 @@ import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from toolkit.errors import ThinkbackError
-from toolkit.imports.mapping import read_mapping
+from toolkit.imports.map.mapping import read_mapping
 
 MAPPING = HEAD + TRACES
 

@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.claims import simulate_claims
-from replay.analyses.budgets import ORDERS, budgets
+from replay.analyses.budgets.budgets import ORDERS, budgets
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, open_log, write_log
 

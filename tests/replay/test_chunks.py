@@ -80,8 +80,8 @@ def test_chunks_and_blocks_change_nothing(log, monkeypatch):
     assert len(whole.excluded) == 1
     order = ["policy", "example_id"]
     for chunk, block in ((7, 7), (7, 50), (64, 64), (200, None)):
-        monkeypatch.setattr("replay.runs.passes.chunk_size", lambda policies, traces, chunk=chunk: chunk)
-        monkeypatch.setattr("replay.runs.passes.BLOCK_CELLS", 6 * 30)
+        monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda policies, traces, chunk=chunk: chunk)
+        monkeypatch.setattr("replay.runs.passes.passes.BLOCK_CELLS", 6 * 30)
         cut = run(log, block)
         assert cut.outcomes.collect().sort(order).equals(whole.outcomes.collect().sort(order))
         assert cut.summary.equals(whole.summary)
@@ -92,7 +92,7 @@ def test_chunks_and_blocks_change_nothing(log, monkeypatch):
 
 
 def test_the_same_chunks_are_the_same_bytes(log, monkeypatch, tmp_path):
-    monkeypatch.setattr("replay.runs.passes.chunk_size", lambda policies, traces: 16)
+    monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda policies, traces: 16)
     for name, block in (("one", 16), ("two", 150)):
         run(log, block).save(tmp_path / name)
     one, two = ((tmp_path / name / "outcomes.parquet").read_bytes() for name in ("one", "two"))

@@ -5,7 +5,7 @@ import pytest
 
 import replay
 from replay import Margin, Oracle, Sample
-from replay.runs.explain import explain
+from replay.runs.explain.explain import explain
 from tests.replay.small import log, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log

@@ -11,7 +11,7 @@ import pytest
 
 import replay
 from replay.policies.base import Policy
-from replay.runs.explain import Explanation
+from replay.runs.explain.explain import Explanation
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml

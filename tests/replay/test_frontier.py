@@ -11,15 +11,15 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Graded, Sample, Threshold, When
-from replay.analyses.ensembles import ensemble
-from replay.analyses.front_policies import front_policies
-from replay.analyses.frontier import Frontier, frontier, halved
-from replay.analyses.strategies import CONDITIONAL, Strategies, Strategy, strategies
-from replay.analyses.strategy_grids import VotesByScore
+from replay.analyses.strategies.ensembles import ensemble
+from replay.analyses.strategies.front_policies import front_policies
+from replay.analyses.strategies.frontier import Frontier, frontier, halved
+from replay.analyses.strategies.strategies import CONDITIONAL, Strategies, Strategy, strategies
+from replay.analyses.strategies.strategy_grids import VotesByScore
 from tests.replay.small import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
-from toolkit.stats import roc
+from toolkit.stats.curves import roc
 
 ORDERS, N = 7, (1, 2, 4)
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
-from replay.analyses.attempts import calls_of, revision_pools, states, token_limits
-from replay.analyses.gate_curve import at_rates, band_panel
-from replay.analyses.rivals import best_for_no_more
+from replay.analyses.recommend.attempts import calls_of, revision_pools, states, token_limits
+from replay.analyses.recommend.gate_curve import at_rates, band_panel
+from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
 from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates

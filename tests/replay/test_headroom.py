@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Oracle, Result, Sample
-from replay.runs.headroom import GAP, GENERATION, MEASURES, REGRET, SELECTION, SHARE, STOPPING
+from replay.runs.compare.headroom import GAP, GENERATION, MEASURES, REGRET, SELECTION, SHARE, STOPPING
 from tests.replay.small import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, open_log

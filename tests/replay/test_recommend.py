@@ -10,7 +10,16 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
-from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, VOTE, Recommendation, recommend, weigh
+from replay.analyses.recommend.recommend import (
+    DISABLE,
+    INTERVENE,
+    TUNE,
+    UNDECIDED,
+    VOTE,
+    Recommendation,
+    recommend,
+    weigh,
+)
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, not_worse, paired_interval
 

@@ -5,8 +5,8 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from replay.analyses import strategy_values
-from replay.analyses.strategy_grids import Conditional, fit_votes, grid, grid_intervals, on_front, plain_at
+from replay.analyses.strategies import strategy_values
+from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals, on_front, plain_at
 from replay.sampling.orders import example_hashes, random_keys
 from toolkit.stats import Settings, interval
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import replay
 from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
-from replay.runs.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
+from replay.runs.passes.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.stats import Settings

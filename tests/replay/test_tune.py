@@ -12,9 +12,9 @@ import pytest
 import replay
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
-from replay.analyses.goals import Goal, Limit, read_goal
-from replay.analyses.tuned import answer
-from replay.analyses.tuning import tune, two_sets
+from replay.analyses.tune.goals import Goal, Limit, read_goal
+from replay.analyses.tune.tuned import answer
+from replay.analyses.tune.tuning import tune, two_sets
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate
 from tests.replay.small import tables
@@ -175,7 +175,7 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
         asked.append(key)
         return matching(log, condition, key)
 
-    monkeypatch.setattr(import_module("replay.analyses.tuning"), "matching", counted)
+    monkeypatch.setattr(import_module("replay.analyses.tune.tuning"), "matching", counted)
     ids = matching(log, DEV, "on")
     learn, choose = (f"{DEV} AND example_id {sign} '{ids[50]}'" for sign in ("<", ">="))
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}

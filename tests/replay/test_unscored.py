@@ -14,7 +14,7 @@ import pytest
 import replay
 from replay import Budget, Margin, Sample, When
 from replay.policies.gates import Threshold
-from replay.runs.explain import explain
+from replay.runs.explain.explain import explain
 from tests.reference.compare import Keyed, assert_same, keyed
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, to_toml

@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result, Sample
-from replay.runs import comparing
-from replay.runs.compared import FIX, FLIP, OTHER
+from replay.runs.compare import comparing
+from replay.runs.compare.compared import FIX, FLIP, OTHER
 from tests.replay.small import GOLDS, POOL
 from tests.replay.small import log as small_log
 from toolkit.errors import ThinkbackError

@@ -14,13 +14,13 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
-from replay.runs.figures import FIGURES, check_figure_file, write_figure
-from replay.runs.score_data import _distribution
-from replay.runs.shown import ranked_input, write_shown
+from replay.runs.figures.figures import FIGURES, check_figure_file, write_figure
+from replay.runs.figures.score_data import _distribution
+from replay.runs.saved.shown import ranked_input, write_shown
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
 from toolkit.show import frontier_figure
-from toolkit.show.table_content import Number
+from toolkit.show.tables.table_content import Number
 
 SWEPT = """
 [[policy]]

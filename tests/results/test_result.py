@@ -20,7 +20,7 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
-from replay.runs.saved_folder import write_sealed
+from replay.runs.saved.saved_folder import write_sealed
 from toolkit.errors import ThinkbackError
 
 POLICIES = """
@@ -262,7 +262,7 @@ def test_a_result_from_before_there_were_ranks_is_read(
     for name in ("ranks", "ranks_by"):
         (old / f"{name}.parquet").unlink()
     record = json.loads((old / "result.json").read_text())["record"]
-    monkeypatch.setattr("replay.runs.saved_folder.VERSION", 1)
+    monkeypatch.setattr("replay.runs.saved.saved_folder.VERSION", 1)
     write_sealed(old, {name: value for name, value in record.items() if name != "files"})
     again = replay.load(old)
     assert again.ranks.is_empty()
@@ -298,7 +298,7 @@ def test_an_old_result_stays_whole_where_a_new_one_fails(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.result.seal_found", full)
+        patched.setattr("replay.runs.result.result.seal_found", full)
         with pytest.raises(ThinkbackError, match="No space left on device"):
             result.save(tmp_path / "kept")
     same(result, replay.load(tmp_path / "kept"))
@@ -399,7 +399,7 @@ def test_an_interrupted_table_is_not_taken_for_a_whole_one(log: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.frame_file.FrameWriter.append", stop)
+        patched.setattr("replay.runs.passes.frame_file.FrameWriter.append", stop)
         with pytest.raises(KeyboardInterrupt):
             result.query("select count(*) from outcomes")
     assert result.query("select count(*) from outcomes").item() == 60
@@ -592,7 +592,7 @@ def test_the_table_asks_for_a_baseline(log: Path) -> None:
 
 def test_blocks_of_passes_merge(log: Path) -> None:
     """Two passes over halves of the examples, put together, are one."""
-    from replay.runs.served import gather_all
+    from replay.runs.passes.served import gather_all
 
     whole = replay.run(log, POLICIES, resamples=5)
     assert whole.source is not None

@@ -11,9 +11,9 @@ import pytest
 
 import replay
 from replay import Result
-from replay.runs.dashboard_examples import examples_of
-from replay.runs.explain import Explanation
-from replay.runs.saved_folder import read_sealed, write_sealed
+from replay.runs.explain.explain import Explanation
+from replay.runs.page.dashboard_examples import examples_of
+from replay.runs.saved.saved_folder import read_sealed, write_sealed
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
@@ -50,7 +50,7 @@ EVERY: list[Row] = [
 def test_every_kind_is_told_again(seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lazy walks that end in a step of nothing, traces given up, invalid ones that others verified, failed calls."""
     random_log(seed, 6).write(tmp_path / "log")
-    monkeypatch.setattr("replay.runs.paid_traces.chunk_size", lambda *_: block)
+    monkeypatch.setattr("replay.runs.saved.paid_traces.chunk_size", lambda *_: block)
     tables = [{**table, "name": f"p{number}"} for number, table in enumerate(EVERY)]
     assert told_again(tables, tmp_path, 2)
 
@@ -113,7 +113,7 @@ def test_results_of_version_2_are_told(first: bool, tmp_path: Path, monkeypatch:
     newer = ["empty", "generation_order", "verification_order", "lowest", *["given_up_by"] * first]
     stops.drop(newer).write_parquet(tmp_path / "saved" / "stops.parquet")
     _, record = read_sealed(tmp_path / "saved")
-    monkeypatch.setattr("replay.runs.saved_folder.VERSION", 2)
+    monkeypatch.setattr("replay.runs.saved.saved_folder.VERSION", 2)
     write_sealed(tmp_path / "saved", {name: value for name, value in record.items() if name != "files"})
     again = replay.load(tmp_path / "saved")
     for example in live.examples["example_id"]:

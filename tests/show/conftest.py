@@ -5,7 +5,7 @@ import pytest
 
 from toolkit.notes import note
 from toolkit.show import PolicyRow, RankedInput
-from toolkit.stats.ranks import RANKS_SCHEMA
+from toolkit.stats.many.ranks import RANKS_SCHEMA
 
 NAMES = ("best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4")
 ACCURACY = (0.70, 0.66, 0.50, 0.68, 0.705, 0.90)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.show.test_latex import NASTY
 from toolkit.show import save_figure, table_of
-from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
-from toolkit.show.forest import PolicyDifference, forest_figure
+from toolkit.show.document.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
 
 def document(name: str) -> Document:

@@ -27,7 +27,7 @@ from toolkit.show import (
     save_figure,
     warned,
 )
-from toolkit.show.labels import MOST
+from toolkit.show.drawing.labels import MOST
 
 
 def texts(figure: object) -> list[str]:

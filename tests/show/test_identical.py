@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from toolkit.show import RankedInput
-from toolkit.show.results import ranked_table
+from toolkit.show.ranking.results import ranked_table
 
 
 def with_pairs(results: RankedInput, exact: dict[str, float], identical: set[tuple[str, str]]) -> RankedInput:

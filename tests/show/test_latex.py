@@ -22,7 +22,7 @@ from toolkit.show import (
     Words,
     ranked_table,
 )
-from toolkit.show.latex_text import em, folded, in_tex, points
+from toolkit.show.tables.latex_text import em, folded, in_tex, points
 
 POINTS = 72.27
 WIDTHS = (3.3, 4.77, 6.75)

@@ -16,11 +16,11 @@ from PIL import Image
 
 import thinkback as tb
 from generate.simulation.grid import simulate
-from replay.analyses.recommend import Recommendation
+from replay.analyses.recommend.recommend import Recommendation
 from toolkit import progress as bars
 from toolkit.errors import ThinkbackError, own_code
 from toolkit.show import table_of
-from toolkit.show.style import SCREEN_DPI, style
+from toolkit.show.drawing.style import SCREEN_DPI, style
 
 FEW = tb.Settings(resamples=20)
 HOSTILE = "<script>alert(1)</script>"

@@ -27,11 +27,11 @@ from toolkit.show import (
     reliability_figure,
     save_figure,
 )
-from toolkit.show.curves import look
-from toolkit.show.figure import LAYERS
-from toolkit.show.lettering import length, wrapped
-from toolkit.show.region import View, view
-from toolkit.show.style import GREY
+from toolkit.show.drawing.lettering import length, wrapped
+from toolkit.show.drawing.region import View, view
+from toolkit.show.drawing.style import GREY
+from toolkit.show.figures.curves import look
+from toolkit.show.figures.figure import LAYERS
 
 NARROW, WIDE = 3.3, 6.75
 

@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.errors import ThinkbackError
-from toolkit.show import page
-from toolkit.show.distributions import ScoreDistribution, distributions_figure
-from toolkit.show.forest import KINDS, PolicyDifference, forest_figure
-from toolkit.show.gap_bars import PARTS, PolicyGap, gap_figure
-from toolkit.show.gate_curves import ENDS, GateCurve, gates_figure
-from toolkit.show.lettering import folded
-from toolkit.show.panels import Panels
-from toolkit.show.stopping import StoppingTimes, stopping_figure
+from toolkit.show.drawing import page
+from toolkit.show.drawing.lettering import folded
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
+from toolkit.show.figures.forest import KINDS, PolicyDifference, forest_figure
+from toolkit.show.figures.gap_bars import PARTS, PolicyGap, gap_figure
+from toolkit.show.figures.gate_curves import ENDS, GateCurve, gates_figure
+from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
 
 NAMES = (
     "majority@16",

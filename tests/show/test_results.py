@@ -25,8 +25,8 @@ from toolkit.show import (
     ranked_table,
     short_names,
 )
-from toolkit.show.table_content import ShownInterval
-from toolkit.show.takeaway import takeaway
+from toolkit.show.ranking.takeaway import takeaway
+from toolkit.show.tables.table_content import ShownInterval
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,7 +12,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from replay.sampling.stops import Margin
-from replay.studies.kit.setting_maps import SweptSettings, setting_maps
+from replay.studies.factcheck.budgets.setting_maps import SweptSettings, setting_maps
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
@@ -28,9 +28,9 @@ from toolkit.show import (
     reliability_figure,
     trade_offs_figure,
 )
-from toolkit.show.curves import APART, CLOSE, PUBLISHED, look
-from toolkit.show.page import HIGHEST
-from toolkit.show.trade_offs import SIZE
+from toolkit.show.drawing.page import HIGHEST
+from toolkit.show.figures.curves import APART, CLOSE, PUBLISHED, look
+from toolkit.show.figures.trade_offs import SIZE
 
 METHODS = ("Exhaustive BoN", "Adaptive Stopping", "Surrogate-Guided Selective Verification")
 KS = tuple(range(1, 51))

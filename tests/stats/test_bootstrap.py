@@ -8,7 +8,7 @@ from scipy import special
 from scipy.stats import bootstrap as scipy_bootstrap
 
 from toolkit.stats import Settings, draws, paired_interval, summarise
-from toolkit.stats.resamples import Resamples
+from toolkit.stats.metrics.resamples import Resamples
 
 LABELS = ["x", "y", "z"]
 

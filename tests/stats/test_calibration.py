@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from toolkit.stats import Settings, wilson
-from toolkit.stats.calibration import calibration, wide_bins
+from toolkit.stats.curves.calibration import calibration, wide_bins
 
 
 @pytest.mark.parametrize("seed", range(5))

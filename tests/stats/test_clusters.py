@@ -10,7 +10,7 @@ from scipy.stats import beta, t
 
 from toolkit.notes import Severity
 from toolkit.stats import Settings, interval, paired_interval, summarise
-from toolkit.stats.discordant import tango
+from toolkit.stats.limits.discordant import tango
 
 QUICK = Settings(resamples=100)
 

@@ -6,9 +6,9 @@ from scipy import stats
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import Settings, draws, paired_reduction, summarise
-from toolkit.stats.fieller import PairMoments, fieller_limits
-from toolkit.stats.sample import read_sample
-from toolkit.stats.studentised import Spread, studentised_limits
+from toolkit.stats.bootstrap.sample import read_sample
+from toolkit.stats.limits.fieller import PairMoments, fieller_limits
+from toolkit.stats.limits.studentised import Spread, studentised_limits
 
 SETTINGS = Settings(resamples=999)
 

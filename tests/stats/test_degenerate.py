@@ -8,10 +8,10 @@ import pytest
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
 from toolkit.stats import Settings, draws, interval, newcombe, paired_interval, summarise, wilson
-from toolkit.stats.discordant import tango
-from toolkit.stats.intervals import ResampledValues
-from toolkit.stats.resamples import Resamples
-from toolkit.stats.scan import significant
+from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.intervals import ResampledValues
+from toolkit.stats.metrics.resamples import Resamples
+from toolkit.stats.metrics.scan import significant
 
 QUICK = Settings(resamples=1000)
 Z = NormalDist().inv_cdf(0.975)

@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
-from toolkit.stats.discordant import exact_p, fewest_examples, mid_p, score_p, tango
+from toolkit.stats.limits.discordant import exact_p, fewest_examples, mid_p, score_p, tango
 
 Z = NormalDist().inv_cdf(0.975)
 

@@ -5,8 +5,8 @@ import pytest
 
 from toolkit.notes import Note
 from toolkit.stats import Settings, summarise, wilson
-from toolkit.stats.f1_intervals import Slopes, jaccard_limits, pseudo_error
-from toolkit.stats.intervals import NORMAL
+from toolkit.stats.limits.f1_intervals import Slopes, jaccard_limits, pseudo_error
+from toolkit.stats.limits.intervals import NORMAL
 
 QUICK = Settings(resamples=200)
 LABELS = ["x", "y", "z"]

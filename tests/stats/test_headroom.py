@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import t
 
 from tests.stats.test_pair_differences import store_of
-from toolkit.stats.discordant import tango
-from toolkit.stats.headroom import captured
+from toolkit.stats.limits.discordant import tango
+from toolkit.stats.many.headroom import captured
 
 
 def plain_fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, auc
-from toolkit.stats.influences import mean_of, pooled_area
-from toolkit.stats.roc import auc_intervals, auc_within, aucs_by_group
+from toolkit.stats.curves.influences import mean_of, pooled_area
+from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.stats import newcombe, wilson
-from toolkit.stats.intervals import ResampledValues
+from toolkit.stats.limits.intervals import ResampledValues
 
 Z = 1.959963984540054
 

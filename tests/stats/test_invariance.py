@@ -24,7 +24,7 @@ def test_blocks_do_not_matter(random_run, factory, made, monkeypatch, method, cl
     settings = Settings(resamples=60, method=method)
     results = []
     for keep, cuts in ((2**40, ()), (0, (1, 2, 4095, 4096, 5000)), (0, (4097, 8500)), (2**40, range(900, 9000, 900))):
-        monkeypatch.setattr("toolkit.stats.kept.KEEP_BYTES", keep)
+        monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", keep)
         results.append(summarise(factory(one, cuts), NAMES, labels=LABELS, baseline="b", settings=settings))
     for other in results[1:]:
         assert other.summary.equals(results[0].summary)
@@ -36,12 +36,12 @@ def test_groups_and_batches_do_not_matter(random_run, factory, monkeypatch):
     names = list("abcdef")
     settings = Settings(resamples=100, method="bca")
     first = summarise(factory(one), names, labels=LABELS, baseline="b", settings=settings)
-    monkeypatch.setattr("toolkit.stats.series.SUMS_BYTES", 1)
-    monkeypatch.setattr("toolkit.stats.series.BATCH_BYTES", 1)
-    monkeypatch.setattr("toolkit.stats.bootstrap.PRODUCT_ROWS", 3)
-    monkeypatch.setattr("toolkit.stats.resamples.KEEP_COUNTS", 0)
-    monkeypatch.setattr("toolkit.stats.scan.SCAN_ROWS", 2)
-    monkeypatch.setattr("toolkit.stats.scan.ADDED_BYTES", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.series.SUMS_BYTES", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.series.BATCH_BYTES", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.bootstrap.PRODUCT_ROWS", 3)
+    monkeypatch.setattr("toolkit.stats.metrics.resamples.KEEP_COUNTS", 0)
+    monkeypatch.setattr("toolkit.stats.metrics.scan.SCAN_ROWS", 2)
+    monkeypatch.setattr("toolkit.stats.metrics.scan.ADDED_BYTES", 1)
     second = summarise(factory(one), names, labels=LABELS, baseline="b", settings=settings)
     assert second.summary.equals(first.summary)
     assert second.comparisons.equals(first.comparisons)
@@ -77,8 +77,8 @@ def test_another_shape_of_the_product_changes_nothing_that_is_shown(random_run, 
         return summarise(factory(one), NAMES, labels=LABELS, baseline="b", settings=settings)
 
     first = tables()
-    monkeypatch.setattr("toolkit.stats.bootstrap.WIDTH", 1)
-    monkeypatch.setattr("toolkit.stats.bootstrap.PRODUCT_ROWS", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.bootstrap.WIDTH", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.bootstrap.PRODUCT_ROWS", 1)
     second = tables()
     for name in ("summary", "comparisons"):
         ours, theirs = getattr(first, name), getattr(second, name)
@@ -90,9 +90,9 @@ def test_another_shape_of_the_product_changes_nothing_that_is_shown(random_run, 
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
-import toolkit.stats.bootstrap as bootstrap
-import toolkit.stats.resamples as resamples
-import toolkit.stats.series as series
+import toolkit.stats.bootstrap.bootstrap as bootstrap
+import toolkit.stats.metrics.resamples as resamples
+import toolkit.stats.bootstrap.series as series
 from toolkit.stats import OutcomeBlock, Settings, summarise
 bootstrap.THREADS = resamples.THREADS = series.THREADS = int(sys.argv[1])
 rng = np.random.default_rng(0)

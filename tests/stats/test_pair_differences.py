@@ -11,11 +11,11 @@ from scipy.special import stdtr
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.discordant import exact_p, tango
-from toolkit.stats.outcomes import Store
-from toolkit.stats.pair_differences import PairDifferences, fixes_and_flips, pair_differences
-from toolkit.stats.sample import read_sample
-from toolkit.stats.side_by_side import side_by_side
+from toolkit.stats.bootstrap.sample import read_sample
+from toolkit.stats.limits.discordant import exact_p, tango
+from toolkit.stats.many.pair_differences import PairDifferences, fixes_and_flips, pair_differences
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.stats.metrics.side_by_side import side_by_side
 
 FEW = Settings(resamples=400)
 TOKENS = OutcomeColumn("tokens", cost=True)

@@ -5,10 +5,10 @@ import pytest
 
 from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
-from toolkit.stats.kept import Keeper
-from toolkit.stats.outcomes import ANSWER, KeptPiece, Store
-from toolkit.stats.pairs import count_pairs
-from toolkit.stats.sample import read_sample
+from toolkit.stats.bootstrap.pairs import count_pairs
+from toolkit.stats.bootstrap.sample import read_sample
+from toolkit.stats.metrics.kept import Keeper
+from toolkit.stats.metrics.outcomes import ANSWER, KeptPiece, Store
 
 NAMES = ["a", "b", "c", "d"]
 

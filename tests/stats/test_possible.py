@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.possible import within
+from toolkit.stats.bootstrap.possible import within
 
 SETTINGS = Settings(resamples=200)
 

@@ -8,11 +8,11 @@ import pytest
 
 from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
-from toolkit.stats.chosen import SPLITS, halves, on_halves, worth_of_the_best
-from toolkit.stats.discordant import tango
-from toolkit.stats.front import front_shares, on_front
-from toolkit.stats.influence import Series, influences
-from toolkit.stats.sample import read_sample
+from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.sample import read_sample
+from toolkit.stats.limits.discordant import tango
+from toolkit.stats.many.chosen import SPLITS, halves, on_halves, worth_of_the_best
+from toolkit.stats.many.front import front_shares, on_front
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -58,7 +58,7 @@ def test_influences_do_not_depend_on_how_they_are_cut(random_run, factory, made,
         wanted = [Series.of(sample, number, range(3)), Series.of(sample, 0, [2, 0])]
         first = np.concatenate(list(influences(sample, wanted)), axis=1)
         assert first.shape == (5, sample.units.count)
-        monkeypatch.setattr("toolkit.stats.influence.PRODUCT_ROWS", 4)
+        monkeypatch.setattr("toolkit.stats.bootstrap.influence.PRODUCT_ROWS", 4)
         assert np.allclose(np.concatenate(list(influences(sample, wanted)), axis=1), first, rtol=0, atol=1e-15)
         monkeypatch.undo()
 
@@ -216,8 +216,8 @@ def test_beyond_all_pairs_only_the_possible_leaders_are_told(made, factory, monk
     rate = np.array([0.8, 0.79, 0.3, 0.2, 0.1])[:, None]
     one = made({"correct": (rng.random((5, 500)) < rate).astype(float)})
     whole = _rows(_ranked(one, factory, baseline="p4"))
-    monkeypatch.setattr("toolkit.stats.ranks.MOST_PAIRED", 2)
-    monkeypatch.setattr("toolkit.stats.told_apart.MOST_PAIRED", 2)
+    monkeypatch.setattr("toolkit.stats.many.ranks.MOST_PAIRED", 2)
+    monkeypatch.setattr("toolkit.stats.many.told_apart.MOST_PAIRED", 2)
     rows = _rows(_ranked(one, factory, baseline="p4"))
     assert {name: row["ties"] for name, row in rows.items()} == {name: row["ties"] for name, row in whole.items()}
     assert {row["rank_low"] for row in rows.values()} == {None}
@@ -231,7 +231,7 @@ def test_a_metric_of_few_values_has_ranks_though_the_cost_has_too_many(made, fac
     correct = np.repeat(rng.random((2, 300)) < np.array([0.8, 0.3])[:, None], 3, axis=0).astype(float)
     one = made({"correct": correct, "total_tokens": rng.random((6, 300))})
     whole = _rows(_ranked(one, factory))
-    monkeypatch.setattr("toolkit.stats.ranks.MOST_PAIRED", 4)
+    monkeypatch.setattr("toolkit.stats.many.ranks.MOST_PAIRED", 4)
     found = _ranked(one, factory)
     ranks = [(row["rank_low"], row["rank_high"]) for row in _rows(found).values()]
     assert ranks == [(row["rank_low"], row["rank_high"]) for row in whole.values()] == [(1, 3)] * 3 + [(4, 6)] * 3
@@ -254,7 +254,7 @@ def test_clusters_are_the_units(made, factory):
 def test_ranks_do_not_depend_on_the_blocks(random_run, factory, monkeypatch):
     one = random_run(5, 9_000, policies=4)
     first = _ranked(one, factory, labels=LABELS, baseline="p1").ranks
-    monkeypatch.setattr("toolkit.stats.kept.KEEP_BYTES", 0)
+    monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", 0)
     second = summarise(
         factory(one, (1, 4_096, 5_000)), [f"p{i}" for i in range(4)], labels=LABELS, baseline="p1", settings=SETTINGS
     ).ranks

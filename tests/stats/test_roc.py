@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, auc, auc_intervals, auc_within, aucs_by_group
-from toolkit.stats.resamples import Resamples
+from toolkit.stats.metrics.resamples import Resamples
 
 
 def pairs_auc(scores, correct):

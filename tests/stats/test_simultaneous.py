@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm, studentized_range, t
 
 from toolkit.stats import Settings
-from toolkit.stats.simultaneous import (
+from toolkit.stats.many.simultaneous import (
     JointEstimates,
     all_pairs,
     bonferroni,

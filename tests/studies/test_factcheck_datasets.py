@@ -24,7 +24,7 @@ from tests.show.whole import assert_paper
 from tests.studies.claims import rows
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, write_log
-from toolkit.show.page import HIGHEST
+from toolkit.show.drawing.page import HIGHEST
 
 SAME = ("table_5_1", "table_5_3", "table_5_6", "table_5_11", "table_B_1", "table_B_4", "paired", "budgets")
 ASKED = {"where": "split = 'test'", "caps": [15], "orders": 2, "resamples": 20}

@@ -13,7 +13,7 @@ import pytest
 import thinkback as tb
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
-from replay.analyses.strategies import MAJORITY, ORACLE, Strategy
+from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
 from replay.studies.latent.gains import Gain

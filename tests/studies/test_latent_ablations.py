@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from generate.simulation.planted import simulate_planted
 from generate.simulation.planted_model import PlantedModel
-from replay.analyses.votes_entropy import votes_entropy
+from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent.placed_traces import placed_traces
 from replay.latent.probe_samples import as_many
 from replay.studies.kit.figures import drawn
@@ -27,7 +27,7 @@ from replay.studies.latent.study import LatentStudy, study_log
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
 from toolkit.log import Log, collect, open_log, write_log
-from toolkit.show.page import HIGHEST
+from toolkit.show.drawing.page import HIGHEST
 from toolkit.stats import Settings
 
 STATES = "hidden_states/planted"

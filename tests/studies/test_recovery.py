@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
-from replay.runs.provenance import PolicyRecord
-from replay.studies.kit.interventions import InterventionSetting, choose
+from replay.runs.saved.provenance import PolicyRecord
 from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.interventions import InterventionSetting, choose
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.rows import comparisons, limit
 from replay.studies.recovery.study import DatasetStudy, study_dataset

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
-from replay.analyses.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
+from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
+from replay.studies.factcheck.budgets.fixed_budgets import at_keys
+from replay.studies.factcheck.budgets.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
 from replay.studies.factcheck.published import FactcheckSetting
-from replay.studies.kit.fixed_budgets import at_keys
-from replay.studies.kit.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import ShownInterval

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.analyses.budgets import budgets
-from replay.analyses.verifier_calibration import calibrations, scored_traces
+from replay.analyses.budgets.budgets import budgets
+from replay.analyses.report.verifier_calibration import calibrations, scored_traces
+from replay.studies.factcheck.budgets.fixed_budgets import Validation, validation_budgets
 from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.kit.cells import shown
-from replay.studies.kit.fixed_budgets import Validation, validation_budgets
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
 from toolkit.stats import Interval, Settings

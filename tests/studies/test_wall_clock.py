@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from generate.simulation.claims import simulate_claims
-from replay.analyses.pool_depth import pool_depth
-from replay.analyses.wall_clock import NOT_LOGGED, WallClock, wall_clock
+from replay.analyses.budgets.pool_depth import pool_depth
+from replay.analyses.budgets.wall_clock import NOT_LOGGED, WallClock, wall_clock
 from tests.studies.claims import simulated, tables
 from toolkit.log import collect, merge_logs, open_log, write_log
 

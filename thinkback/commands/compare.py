@@ -11,7 +11,7 @@ from thinkback import options
 from thinkback.options import option
 
 if TYPE_CHECKING:
-    from replay.runs.compared import ComparedPolicies
+    from replay.runs.compare.compared import ComparedPolicies
     from toolkit.show import Table
 
 
@@ -43,7 +43,7 @@ def compare(
     the examples on which they differ. With --with, those of one result against those of another.
     """
     from replay import load
-    from replay.runs.shown import ROWS
+    from replay.runs.saved.shown import ROWS
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.show import inches, write_latex
@@ -70,7 +70,7 @@ def compare(
 
 def _write(compared: ComparedPolicies, table: Table, width: float, out: Path, force: bool) -> list[str]:
     """Write the tables, and all rows as CSV, to the folder; the names of the files."""
-    from replay.runs.shown import ROWS
+    from replay.runs.saved.shown import ROWS
     from toolkit.files import replacing
     from toolkit.show import table_of, write_latex
 

@@ -22,7 +22,7 @@ def dashboard(
     headroom, and what each policy did with every example, with the traces in order where they were saved.
     """
     from replay import load
-    from replay.runs.dashboard import write_dashboard
+    from replay.runs.page.dashboard import write_dashboard
     from thinkback import console
 
     paths = write_dashboard([load(one) for one in results], out, texts=not no_texts, examples=examples, force=force)

@@ -30,8 +30,8 @@ def explain(
 
     Prints step by step what it saw, what it paid, and why it ended.
     """
-    from replay.runs.explain import explain as walk
-    from replay.runs.explain import stage_table
+    from replay.runs.explain.explain import explain as walk
+    from replay.runs.explain.explain import stage_table
     from thinkback import console
 
     explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)

@@ -35,7 +35,7 @@ def figure(
     policy paid. scores: those of right and of wrong traces by verifier. gates: accuracy against intervention rate.
     """
     from replay import load
-    from replay.runs.figures import check_figure_file, figure_kind, write_figure
+    from replay.runs.figures.figures import check_figure_file, figure_kind, write_figure
     from thinkback import console
     from toolkit.show import inches
 

@@ -11,7 +11,7 @@ from thinkback.options import option
 if TYPE_CHECKING:
     import polars as pl
 
-    from replay.analyses.frontier import Frontier
+    from replay.analyses.strategies.frontier import Frontier
     from toolkit.show import PlottedCurve, Table
 
 
@@ -52,7 +52,7 @@ def frontier(
 
     Settings are chosen on one half of the examples. All numbers with intervals are of the other half.
     """
-    from replay.analyses.frontier import frontier as compute
+    from replay.analyses.strategies.frontier import frontier as compute
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
@@ -84,10 +84,10 @@ def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force
     """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
     import polars as pl
 
-    from replay.analyses.front_policies import front_policies
+    from replay.analyses.strategies.front_policies import front_policies
     from toolkit.files import replacing
     from toolkit.show import save_formats, table_of, write_latex
-    from toolkit.show.curves import curves_figure
+    from toolkit.show.figures.curves import curves_figure
 
     front = found.front
     marked = front.with_columns(simulated=True) if look["simulated"] else front

@@ -12,7 +12,7 @@ from thinkback import options
 from thinkback.options import option
 
 if TYPE_CHECKING:
-    from toolkit.stats.calibration import CalibrationScores
+    from toolkit.stats.curves.calibration import CalibrationScores
 
 OutGate = Annotated[Path, option("--out", "File to write; refused when it exists.", "GATE.json")]
 

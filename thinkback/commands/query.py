@@ -79,7 +79,7 @@ def _opened(source: str) -> Queried:
 
     if (Path(source) / "result.json").is_file():  # what reads results takes long to import
         from replay import load
-        from replay.runs.saved_folder import is_saved_result
+        from replay.runs.saved.saved_folder import is_saved_result
 
         if is_saved_result(Path(source)):
             result = load(source)

@@ -110,7 +110,7 @@ def replay(
     cost-accuracy figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
-    from replay.runs.shown import SUITE_ON_PAPER
+    from replay.runs.saved.shown import SUITE_ON_PAPER
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable
     from toolkit.show import inches
@@ -151,7 +151,7 @@ def _write_and_show(
     result: Result, margin: float | None, parts: dict[str, bool], figure: Drawn, out: Path, force: bool, suite: bool
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
-    from replay.runs.shown import ROWS, printed_tables, ranked_input, write_shown
+    from replay.runs.saved.shown import ROWS, printed_tables, ranked_input, write_shown
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import write_latex

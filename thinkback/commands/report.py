@@ -31,7 +31,7 @@ def report(
     Looks at the log, replays the standard suite (or --policies), and writes one page of findings as Markdown and as
     LaTeX that compiles, with the tables, the figures and the saved result beside it.
     """
-    from replay.analyses.report import report as make
+    from replay.analyses.report.report import report as make
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.show import inches

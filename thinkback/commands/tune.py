@@ -15,7 +15,7 @@ ROWS = 12
 if TYPE_CHECKING:
     import polars as pl
 
-    from replay.analyses.tuned import Tuned
+    from replay.analyses.tune.tuned import Tuned
     from toolkit.show import ShownInterval, Table
 
 
@@ -61,9 +61,9 @@ def tune(
 
     The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
     """
-    from replay.analyses.goals import read_goal
-    from replay.analyses.tuned import answer
-    from replay.analyses.tuning import tune as compute
+    from replay.analyses.tune.goals import read_goal
+    from replay.analyses.tune.tuned import answer
+    from replay.analyses.tune.tuning import tune as compute
     from replay.policies.suite import suite
     from replay.policies.toml import load_policies
     from thinkback import console

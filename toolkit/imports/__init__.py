@@ -2,10 +2,10 @@
 `import_format` what known tools write, by the tool's name.
 """
 
+from toolkit.imports.build.table import ImportReport, import_table
 from toolkit.imports.formats import FORMATS, detect_format, import_format
-from toolkit.imports.mapping import ImportMapping, read_mapping, shipped_maps
-from toolkit.imports.recovery import RecoveryReport, import_recovery, import_replay
-from toolkit.imports.table import ImportReport, import_table
+from toolkit.imports.formats.recovery import RecoveryReport, import_recovery, import_replay
+from toolkit.imports.map.mapping import ImportMapping, read_mapping, shipped_maps
 
 __all__ = [
     "FORMATS", "ImportMapping", "ImportReport", "RecoveryReport", "detect_format", "import_format", "import_recovery",

@@ -1,21 +1,22 @@
 """Tables and figures from finished numbers. Nothing here knows how they were computed."""
 
 from toolkit.notes import WARNING
-from toolkit.show.bars import spark
-from toolkit.show.calibration import ReliabilityPanel, reliability_figure
-from toolkit.show.curves import PlottedCurve, curves_figure
-from toolkit.show.differences import DifferenceCurve, differences_figure
-from toolkit.show.figure import FrontierPoint, frontier
-from toolkit.show.heat import Heat, heat_figure
-from toolkit.show.html import SIMULATED
-from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure
-from toolkit.show.page import WIDTH, inches, warned
-from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
-from toolkit.show.report import save_formats, write_latex, write_report
-from toolkit.show.results import RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
-from toolkit.show.style import save_figure
-from toolkit.show.table import Table, table_of
-from toolkit.show.table_content import (
+from toolkit.show.document.report import save_formats, write_latex, write_report
+from toolkit.show.drawing.page import WIDTH, inches, warned
+from toolkit.show.drawing.style import save_figure
+from toolkit.show.figures.calibration import ReliabilityPanel, reliability_figure
+from toolkit.show.figures.curves import PlottedCurve, curves_figure
+from toolkit.show.figures.differences import DifferenceCurve, differences_figure
+from toolkit.show.figures.figure import FrontierPoint, frontier
+from toolkit.show.figures.heat import Heat, heat_figure
+from toolkit.show.figures.interventions import PlottedBand, bands_figure, outcomes_figure
+from toolkit.show.figures.trade_offs import MethodPoint, trade_offs_figure
+from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
+from toolkit.show.ranking.results import RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
+from toolkit.show.tables.bars import spark
+from toolkit.show.tables.html import SIMULATED
+from toolkit.show.tables.table import Table, table_of
+from toolkit.show.tables.table_content import (
     Called,
     ColumnNote,
     Number,
@@ -25,7 +26,6 @@ from toolkit.show.table_content import (
     Tick,
     Words,
 )
-from toolkit.show.trade_offs import MethodPoint, trade_offs_figure
 
 __all__ = [
     "SIMULATED",

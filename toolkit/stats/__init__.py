@@ -1,6 +1,6 @@
 """Metrics as sums, the paired bootstrap, intervals and auc."""
 
-from toolkit.stats.arrays import (
+from toolkit.stats.curves.arrays import (
     Interval,
     PairedInterval,
     interval,
@@ -9,11 +9,11 @@ from toolkit.stats.arrays import (
     simultaneous_level,
     unit_numbers,
 )
-from toolkit.stats.compare import Summary, differences, draws, summarise
-from toolkit.stats.intervals import newcombe, wilson
-from toolkit.stats.outcomes import OutcomeBlock
-from toolkit.stats.resamples import Settings, check_margin, not_worse, settings_of
-from toolkit.stats.roc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
+from toolkit.stats.curves.roc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
+from toolkit.stats.limits.intervals import newcombe, wilson
+from toolkit.stats.many.compare import Summary, differences, draws, summarise
+from toolkit.stats.metrics.outcomes import OutcomeBlock
+from toolkit.stats.metrics.resamples import Settings, check_margin, not_worse, settings_of
 
 __all__ = [
     "AucIntervals", "Interval", "OutcomeBlock", "PairedInterval", "Settings", "Summary", "auc", "auc_intervals",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from replay.studies.factcheck.budgets.budget_tables import order_sheet
+from replay.studies.factcheck.budgets.method_tables import AGAINST, MEANS_OVER_ORDERS
+from replay.studies.factcheck.budgets.runtime_table import runtime_sheet
+from replay.studies.factcheck.methods.efficiency import EFFICIENCY, efficiency
+from replay.studies.factcheck.methods.methods import BEST, METHODS, TITLES
 from replay.studies.factcheck.published import bucket_keys
 from replay.studies.factcheck.study import Study
-from replay.studies.kit.budget_tables import order_sheet
 from replay.studies.kit.cells import cell, compared
-from replay.studies.kit.efficiency import EFFICIENCY, efficiency
 from replay.studies.kit.gaps import reasons
-from replay.studies.kit.method_tables import AGAINST, MEANS_OVER_ORDERS
-from replay.studies.kit.methods import BEST, METHODS, TITLES
-from replay.studies.kit.runtime_table import runtime_sheet
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 from toolkit.show import ShownInterval
 

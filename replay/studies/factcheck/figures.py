@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
-from replay.studies.factcheck.study import Study
-from replay.studies.kit.budget_figures import (
+from replay.studies.factcheck.budgets.budget_figures import (
     LINES,
     REFERENCES,
     budget_curves,
@@ -17,11 +15,13 @@ from replay.studies.kit.budget_figures import (
     served,
     trade_off,
 )
-from replay.studies.kit.calibration import calibration_figure, reliability_panels
+from replay.studies.factcheck.budgets.setting_maps import HEATS, SweptSettings, setting_maps
+from replay.studies.factcheck.calibration import calibration_figure, reliability_panels
+from replay.studies.factcheck.methods.methods import VERIFYING
+from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
+from replay.studies.factcheck.study import Study
 from replay.studies.kit.gaps import reasons, said_of
-from replay.studies.kit.methods import VERIFYING
 from replay.studies.kit.report import by_dataset
-from replay.studies.kit.setting_maps import HEATS, SweptSettings, setting_maps
 from toolkit.show import WIDTH, warned
 
 if TYPE_CHECKING:

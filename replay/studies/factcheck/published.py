@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.trace_buckets import Bucket
+from replay.analyses.report.trace_buckets import Bucket
+from replay.studies.factcheck.methods.verifying import VerifyingSetting
 from replay.studies.kit.published import PublishedDataset, PublishedWork
-from replay.studies.kit.verifying import VerifyingSetting
 from toolkit.errors import ThinkbackError, suggest
 
 CAP = 15

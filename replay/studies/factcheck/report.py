@@ -9,21 +9,21 @@ from replay.data.conditions import matching
 from replay.data.contents import opened
 from replay.studies.factcheck.appendix import APPENDIX, COSTS, MEANS
 from replay.studies.factcheck.around import surroundings
+from replay.studies.factcheck.budgets.budget_tables import FIXED_KEYS, FOUND, ORDERS
+from replay.studies.factcheck.budgets.method_tables import PAIRED, PREDICTION_SETS, VARIANTS
+from replay.studies.factcheck.budgets.sensitivity import SETTINGS, SETTINGS_OF_KEYS
+from replay.studies.factcheck.calibration import CALIBRATION
 from replay.studies.factcheck.figures import figures, undone
+from replay.studies.factcheck.methods.cases import cases_csv, cases_markdown, cases_told
 from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.study import Study, study_log
 from replay.studies.factcheck.tables import MAIN_TABLES
-from replay.studies.kit.budget_tables import FIXED_KEYS, FOUND, ORDERS
-from replay.studies.kit.calibration import CALIBRATION
-from replay.studies.kit.cases import cases_csv, cases_markdown, cases_told
 from replay.studies.kit.choices import choose, datasets_without, own_pools, pools_of, refuse_none_left, reported
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
-from replay.studies.kit.method_tables import PAIRED, PREDICTION_SETS, VARIANTS
 from replay.studies.kit.report import StudyReport, record_of
-from replay.studies.kit.sensitivity import SETTINGS, SETTINGS_OF_KEYS
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES

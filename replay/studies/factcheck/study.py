@@ -9,25 +9,26 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from replay.analyses.pool_depth import pool_depth
-from replay.analyses.verifier_calibration import calibrations
-from replay.analyses.wall_clock import wall_clock
+from replay.analyses.budgets.pool_depth import pool_depth
+from replay.analyses.budgets.wall_clock import wall_clock
+from replay.analyses.report.verifier_calibration import calibrations
 from replay.data.conditions import matching, refuse_overlap
 from replay.data.contents import read_contents
+from replay.studies.factcheck.budgets import sensitivity
+from replay.studies.factcheck.budgets.budget_tables import many_left_out
+from replay.studies.factcheck.budgets.fixed_budgets import FixedBudgets, verifier_budgets
+from replay.studies.factcheck.budgets.verifying_study import VerifyingStudy
+from replay.studies.factcheck.methods import methods
+from replay.studies.factcheck.methods.method_cases import example_cases
+from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, VERIFYING, Methods
+from replay.studies.factcheck.methods.runs import claims_told, notes_shown
+from replay.studies.factcheck.methods.variants import variants
+from replay.studies.factcheck.methods.verifying import features_note
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, FactcheckSetting, pool_of, published_claims
-from replay.studies.kit import methods, sensitivity
-from replay.studies.kit.budget_tables import many_left_out
 from replay.studies.kit.cells import warnings_of
 from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_listwise, verifiers_of
-from replay.studies.kit.fixed_budgets import FixedBudgets, verifier_budgets
 from replay.studies.kit.gaps import reasons
-from replay.studies.kit.method_cases import example_cases
-from replay.studies.kit.methods import ADAPTIVE, BEST, VERIFYING, Methods
 from replay.studies.kit.published import PublishedDataset
-from replay.studies.kit.runs import claims_told, notes_shown
-from replay.studies.kit.variants import variants
-from replay.studies.kit.verifying import features_note
-from replay.studies.kit.verifying_study import VerifyingStudy
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from replay.studies.factcheck.published import CAP
-from replay.studies.factcheck.study import Study
-from replay.studies.kit.method_columns import (
+from replay.studies.factcheck.methods.method_columns import (
     CALLS,
     COUNTS,
     OPERATIONS,
@@ -19,7 +17,9 @@ from replay.studies.kit.method_columns import (
     price_note,
     quality_columns,
 )
-from replay.studies.kit.methods import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.published import CAP
+from replay.studies.factcheck.study import Study
 from replay.studies.kit.sheet import Column, Row, Sheet
 from toolkit.show import Number, TableColumn
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.show.page import WIDTH
+from toolkit.show.drawing.page import WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

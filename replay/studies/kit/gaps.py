@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 
 import polars as pl
 
-from replay.runs.result import Result
-from replay.runs.reuse import first_ids
+from replay.runs.passes.reuse import first_ids
+from replay.runs.result.result import Result
 from toolkit.show import table_of
 
 LEFT_OUT_FILE = "left_out.csv"

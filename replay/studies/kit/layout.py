@@ -9,7 +9,7 @@ from typing import Any, Generic
 from replay.studies.kit.gaps import Gap, Named, P, said_of
 from replay.studies.kit.sheet import Column, Row, Sheet, Value
 from toolkit.show import SIMULATED, ColumnNote, Number, ShownInterval, Table, TableColumn
-from toolkit.show.table_content import Form
+from toolkit.show.tables.table_content import Form
 
 DATASET, DATASET_KEY = "Data set", "Dataset"
 """Heading of the column of data sets, and its name in CSV."""

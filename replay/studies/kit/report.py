@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replay.runs.provenance import write_record
+from replay.runs.saved.provenance import write_record
 from replay.studies.kit.gaps import P, write_left_out
 from toolkit.files import replacing
 from toolkit.show import Table, write_report
-from toolkit.show.html import bullets, paragraph
+from toolkit.show.tables.html import bullets, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

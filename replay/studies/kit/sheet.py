@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 from replay.studies.kit.gaps import P
 from replay.studies.kit.published import PublishedRow
 from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn, Words
-from toolkit.show.table_content import Form
+from toolkit.show.tables.table_content import Form
 
 Value = ShownInterval | float | str | bool | None
 """A cell; None is a dash."""

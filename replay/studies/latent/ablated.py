@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replay.analyses.votes_entropy import VotesEntropy
+from replay.analyses.strategies.votes_entropy import VotesEntropy
 from replay.latent.place_probes import PlaceArea
 from replay.latent.probe_samples import ModelArea, SeededArea
 from toolkit.stats import Interval, PairedInterval

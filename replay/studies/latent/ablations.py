@@ -13,8 +13,8 @@ from importlib.util import find_spec
 import numpy as np
 import polars as pl
 
-from replay.analyses.temperatures import by_temperature, temperatures
-from replay.analyses.votes_entropy import VotesEntropy, votes_entropy
+from replay.analyses.strategies.temperatures import by_temperature, temperatures
+from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
 from replay.data.conditions import matching, matching_or_none
 from replay.latent.place_probes import joint, location_map, own_less, pooled, score_table, transfer
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
@@ -34,7 +34,7 @@ from replay.studies.latent.ablated import (
 from replay.studies.latent.study import LatentStudy
 from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval
-from toolkit.stats.influences import Influenced, pooled_area
+from toolkit.stats.curves.influences import Influenced, pooled_area
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
 """Of the classifiers of a cell of the paper's temperature study (section 4.2)."""

@@ -9,7 +9,7 @@ from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.latent.figures_strategies import BANDS, STRATEGY_FIGURES, Panel, curve_of
 from replay.studies.latent.study import LatentStudy
 from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
-from toolkit.show.page import WIDTH
+from toolkit.show.drawing.page import WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
-from replay.analyses.strategy_grids import Conditional, grid, grid_intervals
+from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
+from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
 from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.latent.study import LatentStudy
 from toolkit.show import PlottedCurve, curves_figure
-from toolkit.show.page import WIDTH
+from toolkit.show.drawing.page import WIDTH
 from toolkit.stats import Interval
-from toolkit.stats.influences import mean_of
+from toolkit.stats.curves.influences import mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from replay.studies.kit.figures import Figures, StudyFigure
 from replay.studies.latent.signals import POOLED, WITHIN
 from replay.studies.latent.study import LatentStudy
-from toolkit.show.forest import PolicyDifference, forest_figure
-from toolkit.show.page import WIDTH
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replay.analyses.frontier import Frontier
-from replay.analyses.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
-from replay.analyses.strategy_grids import VotesByScore
+from replay.analyses.strategies.frontier import Frontier
+from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
+from replay.analyses.strategies.strategy_grids import VotesByScore
 from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 NOTHING = PairedInterval(None, None, None, None, 0, None)

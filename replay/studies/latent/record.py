@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from replay.runs.provenance import versions
+from replay.runs.saved.provenance import versions
 from replay.studies.latent.study import LatentStudy
 
 

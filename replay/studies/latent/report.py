@@ -26,7 +26,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
-from toolkit.show.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
 SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)

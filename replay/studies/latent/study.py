@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
-from replay.analyses.frontier import Frontier, front_of, halved
-from replay.analyses.strategies import MOST_MISSING, Strategies, strategies
-from replay.analyses.temperatures import temperatures
+from replay.analyses.strategies.frontier import Frontier, front_of, halved
+from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
+from replay.analyses.strategies.temperatures import temperatures
 from replay.data.conditions import matching, matching_or_none, of_dataset, without
 from replay.data.contents import Contents, read_contents
 from replay.studies.kit.choices import reported

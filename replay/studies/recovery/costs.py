@@ -8,13 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from replay.studies.kit import columns, outcomes
-from replay.studies.kit.costs import price_sheet, regret_sheet, seconds_sheet
-from replay.studies.kit.gates import THRESHOLD_SWEEP
 from replay.studies.kit.layout import DATASET
-from replay.studies.kit.outcomes import mean
 from replay.studies.kit.sheet import Row, Sheet, Value, beside, numbers
-from replay.studies.recovery import published
+from replay.studies.recovery import columns, outcomes, published
+from replay.studies.recovery.cost_tables import price_sheet, regret_sheet, seconds_sheet
+from replay.studies.recovery.gates import THRESHOLD_SWEEP
+from replay.studies.recovery.outcomes import mean
 from replay.studies.recovery.rows import ACTING, BUDGET, StudyPolicy, headline, headline_names, headline_rows
 from replay.studies.recovery.study import DatasetStudy
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from replay.studies.kit.around import LACKING
 from replay.studies.kit.figures import Figures, StudyFigure, undrawn
-from replay.studies.kit.frontiers import frontier_points
-from replay.studies.kit.gates import GATE_FIGURES
+from replay.studies.recovery.around import LACKING
+from replay.studies.recovery.frontiers import frontier_points
+from replay.studies.recovery.gates import GATE_FIGURES
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replay.analyses.rivals import oracles
+from replay.analyses.recommend.rivals import oracles
 from replay.data.contents import Contents
 from replay.gatefit.gate_set import RULE
 from replay.gatefit.rules import TRUNCATION, cut_off, rule_gates, shown
 from replay.kinds.sample import attempt
 from replay.policies.base import Policy
-from replay.studies.kit.interventions import InterventionRoles
+from replay.studies.recovery.interventions import InterventionRoles
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.repair_examples import EXAMPLES_TOLD, example_files
+from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.studies.kit.around import run_surroundings
 from replay.studies.kit.figures import drawable, drawn
 from replay.studies.kit.gaps import said_of, told_left_out
-from replay.studies.kit.gates import GATE_CALIBRATION
-from replay.studies.kit.intervention_record import record, replayed
-from replay.studies.kit.interventions import InterventionSetting
 from replay.studies.kit.layout import tables_of
 from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
-from replay.studies.kit.verdicts import said_of_verdicts, told_verdict
+from replay.studies.recovery.around import run_surroundings
 from replay.studies.recovery.costs import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES, missing_figures
+from replay.studies.recovery.gates import GATE_CALIBRATION
+from replay.studies.recovery.intervention_record import record, replayed
+from replay.studies.recovery.interventions import InterventionSetting
 from replay.studies.recovery.study import DatasetStudy, study_log
 from replay.studies.recovery.tables import POLICY_SHEETS
+from replay.studies.recovery.verdicts import said_of_verdicts, told_verdict
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, Table
-from toolkit.show.page import WIDTH, inches
+from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
 SHEETS = (*POLICY_SHEETS, *COST_SHEETS, GATE_CALIBRATION)

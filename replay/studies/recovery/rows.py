@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.studies.kit.outcomes import SAVED, Comparison
 from replay.studies.kit.sheet import Row
 from replay.studies.recovery import published
+from replay.studies.recovery.outcomes import SAVED, Comparison
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import ShownInterval
 

@@ -8,17 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.analyses.attempts import finalizer_tokens, states
-from replay.analyses.recommend import Recommendation, weigh
-from replay.analyses.repair_examples import RepairExample
+from replay.analyses.recommend.attempts import finalizer_tokens, states
+from replay.analyses.recommend.recommend import Recommendation, weigh
+from replay.analyses.recommend.repair_examples import RepairExample
 from replay.data.conditions import matching, of_dataset
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import datasets_of
 from replay.policies.toml import PolicyFile
 from replay.studies.kit.cells import notes_beyond
 from replay.studies.kit.gaps import told_among
-from replay.studies.kit.gated_run import GatedRun, gated_run, repair_cases
-from replay.studies.kit.interventions import ChosenRoles, InterventionSetting, caveats, choose_all, with_equal_votes
+from replay.studies.recovery.gated_run import GatedRun, gated_run, repair_cases
+from replay.studies.recovery.interventions import (
+    ChosenRoles,
+    InterventionSetting,
+    caveats,
+    choose_all,
+    with_equal_votes,
+)
 from replay.studies.recovery.policies import PolicyNames, build_policies
 from toolkit.log import Log
 from toolkit.notes import Note

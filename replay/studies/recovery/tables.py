@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from replay.analyses.rivals import EXPECTED_ACTION
+from replay.analyses.recommend.rivals import EXPECTED_ACTION
 from replay.gatefit.gate_set import TREES
 from replay.gatefit.rules import FEATURE_RULES, RULES
-from replay.studies.kit import columns, gates, screening
 from replay.studies.kit.layout import DATASET
-from replay.studies.kit.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
 from replay.studies.kit.sheet import Column, Row, Sheet, beside, numbers, words
-from replay.studies.recovery import published, rows
+from replay.studies.recovery import columns, gates, published, rows, screening
+from replay.studies.recovery.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import Number, TableColumn
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import counted
-from toolkit.imports.mapping import ROW_ORDER, ImportMapping
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping
 from toolkit.log import collect, open_log
 
 

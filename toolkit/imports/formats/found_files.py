@@ -21,9 +21,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
-from toolkit.imports.file_names import relative
-from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
-from toolkit.imports.source_files import fixed_part, hidden
+from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
+from toolkit.imports.files.file_names import relative
+from toolkit.imports.files.source_files import fixed_part, hidden
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 _ARCHIVE = ".zip"

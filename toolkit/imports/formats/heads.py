@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line
-from toolkit.imports.formats.archives import open_archive
+from toolkit.imports.files.archives import open_archive
 from toolkit.imports.formats.found_files import FoundFile
 
 LOOKED_AT = 2**20

@@ -16,16 +16,16 @@ from typing import Any
 
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, listed, require_known
-from toolkit.imports.file_names import relative
+from toolkit.imports.build.parts import PreparedSources
+from toolkit.imports.build.table import SOURCES, ImportReport, import_table
+from toolkit.imports.files.file_names import relative
 from toolkit.imports.formats.asked_again import asked_again
 from toolkit.imports.formats.file_notes import FileNote, said_once, together
 from toolkit.imports.formats.format import KnownFormat, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.known import FORMATS
-from toolkit.imports.mapping import read_mapping
-from toolkit.imports.parts import PreparedSources
-from toolkit.imports.table import SOURCES, ImportReport, import_table
+from toolkit.imports.map.mapping import read_mapping
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200

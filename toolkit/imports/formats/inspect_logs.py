@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.imports.formats.archives import Archive, open_archive
+from toolkit.imports.files.archives import Archive, open_archive
 from toolkit.imports.formats.file_notes import FileNote, together
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from toolkit.stats.summary_notes import BATCHED
+from toolkit.stats.many.summary_notes import BATCHED
 
 POOL = ("pool", "action")
 GROUP = (*POOL, "example_id", "parent_id")

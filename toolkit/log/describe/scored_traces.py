@@ -13,8 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from toolkit.log.read.log import Log, collect
-from toolkit.stats.arrays import unit_numbers
-from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.curves.arrays import unit_numbers
+from toolkit.stats.metrics.kept import Floats, Ints
 
 Bools = NDArray[np.bool_]
 

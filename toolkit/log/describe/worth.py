@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.notes import Note, warning
-from toolkit.stats.arrays import Interval, PairedInterval
-from toolkit.stats.influences import Influenced, mean_of, pooled_area
-from toolkit.stats.kept import Floats
-from toolkit.stats.roc import auc, aucs_by_group
+from toolkit.stats.curves.arrays import Interval, PairedInterval
+from toolkit.stats.curves.influences import Influenced, mean_of, pooled_area
+from toolkit.stats.curves.roc import auc, aucs_by_group
+from toolkit.stats.metrics.kept import Floats
 
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
 BEST, HONEST = "best k on these rows", "k chosen on the training rows"

@@ -13,7 +13,7 @@ from toolkit.log.read.log import Log, collect
 
 if TYPE_CHECKING:
     from toolkit.show import ShownInterval, Table
-    from toolkit.stats.arrays import Interval, PairedInterval
+    from toolkit.stats.curves.arrays import Interval, PairedInterval
 
 TRAIN, TEST = "train", "test"
 ROWS = {

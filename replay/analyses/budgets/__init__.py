@@ -1,0 +1,1 @@
+"""Fixed verifier budgets, and what generation and verification took."""

@@ -1,0 +1,179 @@
+"""Fixed verifier budgets: what an order of verification is worth when k calls are allowed, for every k at once.
+
+The pool is held fixed and every order is walked once; a budget is a place at which the walk is cut (thesis on fact
+checking, sections 3.6 and 5.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, combinations, takewhile
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
+from replay.sampling.known import ORDERS as KNOWN
+from replay.sampling.orders import Order
+from replay.sampling.stops import Budget
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, shown
+from toolkit.log import TAKES, AnyLog
+from toolkit.settings import from_table
+
+METRICS = ("macro_f1", "accuracy")
+BEST = "best of N"
+WITHIN = 0.005
+"""An order has reached best-of-N when it lies at most this far below it: half a point."""
+ORDERS: Mapping[str, Mapping[str, Any]] = {
+    "generation": {"order": "generation"},
+    "random": {"order": "random"},
+    "random, expected": {"order": "random", "expected": True},
+    "surrogate": {"order": "surrogate", "mode": "pool"},
+    "score": {"order": "score"},
+}
+"""The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
+
+ORDERS_TAKEN = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Results for every k.
+
+    `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against, difference, low,
+    high, p_value. `smallest`: order, metric, k (null: never) at which the order lies within half a point of best-of-N.
+    `missing`: orders of which the log cannot serve every budget, and `best of N` where it cannot serve that, with the
+    reason; the numbers that it cannot give are null. A budget is served where at least nine tenths of the examples
+    asked about have what it needs.
+    """
+
+    by_k: pl.DataFrame
+    pairs: pl.DataFrame
+    smallest: pl.DataFrame
+    max_traces: int
+    result: Result
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@checks_arguments(
+    log=TAKES,
+    verifier="a verifier's name",
+    pool="a pool's name",
+    features="a list of columns of features",
+    budget="a list of integers",
+    orders=ORDERS_TAKEN,
+    surrogate="a table of keys of the surrogate",
+)
+def budgets(
+    log: AnyLog,
+    *,
+    verifier: str,
+    max_traces: int,
+    pool: str | None = None,
+    features: str | Sequence[str] = (),
+    orders: Mapping[str, Mapping[str, Any]] = ORDERS,
+    budget: Sequence[int] | None = None,
+    random_seed: int = 0,
+    surrogate: Mapping[str, Any] | None = None,
+    **asked: Any,
+) -> Budgets:
+    """Every order at every budget k (default: 1 to `max_traces`) on one pool.
+
+    `random_seed` is that of the random order; `surrogate` holds further keys of the surrogate (ridge, forgetting,
+    bonus, unseen, label_score, prior …). What else is `asked` (where, settings, resamples …) goes to `replay.run`; its
+    `seed` is the resamples'.
+    Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
+    """
+    ks = list(budget if budget is not None else range(1, max_traces + 1))
+    if not ks or min(ks) < 1 or max(ks) > max_traces:
+        raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
+    if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
+        raise ThinkbackError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
+    policies: dict[str, list[Sample]] = {}
+    shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
+    for name, keys in orders.items():
+        own = {**shared, "seed": random_seed, **keys}
+        if KNOWN.get(own.get("order", ""), Order).predicts:
+            own = {"features": features, **(surrogate or {}), **own}
+        policies[name] = [
+            from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **own}) for k in ks
+        ]
+    best = Sample(name=BEST, **shared)
+    result = run(log, [*chain(*policies.values()), best, every_example(pool)], **asked)
+    named = list(orders)
+    return Budgets(
+        by_k=_by_k(result, policies, ks),
+        pairs=_pairs(result, named, ks),
+        smallest=_smallest(result, named, ks),
+        max_traces=max_traces,
+        result=result,
+        missing=_missing(result, orders, ks),
+    )
+
+
+def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
+    """Orders of which a budget was dropped, with the first reason; and best-of-N where it was."""
+    missing = {}
+    for name in orders:
+        dropped = [(k, why) for k in ks if (why := result.dropped.get(f"{name}, k = {k}"))]
+        if dropped:
+            of = "" if len(dropped) == len(ks) else f"{len(dropped)} of {len(ks)} budgets, "
+            missing[name] = f"{of}k = {dropped[0][0]}: {dropped[0][1]}"
+    return missing | ({BEST: result.dropped[BEST]} if BEST in result.dropped else {})
+
+
+def _metrics(result: Result) -> list[str]:
+    """Macro-F1 needs one label space; accuracy is always there."""
+    known = set(result.summary["metric"])
+    return [metric for metric in METRICS if metric in known]
+
+
+def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int]) -> pl.DataFrame:
+    keys = pl.DataFrame(
+        [(f"{name}, k = {k}", name, k, metric) for name in orders for k in ks for metric in _metrics(result)],
+        schema={"policy": pl.String, "order": pl.String, "k": pl.Int64, "metric": pl.String},
+        orient="row",
+    )
+    diagnostic = [name for name, policies in orders.items() if policies[0].diagnostic]
+    return keys.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(
+        "order", "k", "metric", "estimate", "low", "high", "n", diagnostic=pl.col("order").is_in(diagnostic)
+    )
+
+
+def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
+    """Paired differences of every two orders at the same k, with the intervals of the run's own comparisons."""
+    known = {policy.name for policy in result.policies}
+    served = [[name for order in orders if (name := f"{order}, k = {k}") in known] for k in ks]
+    rows: list[tuple[Any, ...]] = []
+    for metric in _metrics(result):
+        made = result.summariser.differences(metric, [names for names in served if len(names) > 1])
+        made = made.filter(metric=metric).select("policy", "baseline", "difference", "low", "high", "p_value")
+        found = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
+        for first, second in combinations(orders, 2):
+            for k in ks:
+                ends = found.get((f"{first}, k = {k}", f"{second}, k = {k}"), [None] * 4)
+                rows.append((k, metric, first, second, *ends))
+    schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
+    schema |= dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
+    """The first k at which each order lies within half a point of best-of-N; null where a lower one is not known."""
+    value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
+    rows = []
+    for metric in _metrics(result):
+        goal = value.get((BEST, metric))
+        for name in orders:
+            own = [(k, value.get((f"{name}, k = {k}", metric))) for k in sorted(ks)]
+            known = takewhile(lambda at: at[1] is not None, own)
+            least = np.inf if goal is None else goal - WITHIN - 1e-12
+            rows.append((name, metric, next((k for k, estimate in known if (estimate or 0.0) >= least), None), goal))
+    schema = {"order": pl.String, "metric": pl.String, "k": pl.Int64, "best_of_n": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")

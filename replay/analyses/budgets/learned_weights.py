@@ -1,0 +1,72 @@
+"""What the surrogate learns: its weights after every verification, for study."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import CONDITION, examples_of, matching
+from replay.data.contents import opened
+from replay.data.read import BlockRequest, read_block
+from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
+from replay.kinds.sample import Sample
+from replay.policies.base import needs_of
+from replay.runs.passes.learning import fit_policies
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog, collect
+
+
+@checks_arguments(log=TAKES, policy='a `Sample` with `order = "surrogate"`', where=CONDITION)
+def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
+    """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
+
+    Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by
+    name, `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL
+    condition on the columns of examples. Calibration and prediction sets change no weight, so they are not fitted.
+
+    Examples on which a score or a feature that the surrogate reads are left out, with a warning that
+    counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
+    """
+    log, contents = opened(log)
+    if not policy.ordering.weights:
+        raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
+    plain = replace(policy, calibration=None, conformal=None).resolve(contents)
+    frame = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
+    if where is not None:
+        frame = examples_of(log, matching(log, where, "where"))
+    made = fit_policies(log, contents, [plain], frame["example_id"])[0]
+    block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
+    walked = walk_block(block, made.walks()[0])
+    traces, order = walked.traces, made.ordering
+    picks = order.weighed(traces)
+    row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
+    at = picks.at[row, step]
+    columns = {
+        "example_id": block.examples["example_id"].gather(row),
+        "step": step + 1,
+        "sample_index": walked.place[row, at],
+        "score": traces.score[row, at],
+    }
+    weights = picks.weights if picks.weights is not None else np.zeros((len(traces.code), 0, 0))
+    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weights)})
+
+
+def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
+    """Examples (E,) on which the log has every score and feature that the surrogate reads."""
+    read = walked.missing == NEVER_MISSING
+    if walked.fates is not None:
+        unknown = walked.fates.unchecked | walked.fates.uncounted
+        read &= ~walked.generated_among(unknown, walked.generated).any(axis=1)
+    lacking = int((~read).sum())
+    if lacking == len(read):
+        raise policy.refuse(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")
+    if lacking:
+        warnings.warn(
+            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: a score or a "
+            "feature that the surrogate reads",
+            stacklevel=3,
+        )
+    return read

@@ -1,0 +1,126 @@
+"""How many traces examples have, how early one of them is right, and how long a margin rule would not have stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.data.conditions import asked_about
+from replay.data.needs import Needs, scores_on
+from replay.data.read import BlockRequest, read_block
+from replay.engine.trajectory import Walk, walk_block
+from replay.runs.passes.coverage import MIN_SERVED
+from replay.runs.passes.example_set import resampling_units
+from replay.sampling.orders import Generation
+from replay.sampling.stops import Margin
+from toolkit.log import Log
+from toolkit.stats import OutcomeBlock, Settings, summarise
+
+BLOCK_EXAMPLES = 8192
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many traces the claims that are asked about have: `size`, which nine tenths of them reach.
+
+    `shorter`: claims that do not. `largest`: of any claim.
+    """
+
+    size: int
+    largest: int
+    shorter: int
+    claims: int
+
+    @property
+    def note(self) -> str:
+        """What a table of pools of this size leaves out."""
+        return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
+
+
+def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
+    """The largest size of pool that at least nine tenths of the claims that are asked about have."""
+    found = [block.pools[pool].size for block in _blocks(log, pool, where)]
+    sizes = np.sort(np.concatenate(found))[::-1]
+    share, of = MIN_SERVED
+    size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
+    return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
+
+
+def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
+    """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
+
+    Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
+    nine tenths of the claims asked about are left, the shares are null.
+    """
+    rights, units, asked = [], [], 0
+    for block in _blocks(log, pool, where):
+        made = block.pools[pool]
+        kept = (made.size >= size) & ~np.isnan(made.judged[:, :size]).any(axis=1)
+        right = (made.judged[kept, :size] > 0) & (made.code[kept, :size] >= 0)
+        asked += len(kept)
+        rights.append(np.maximum.accumulate(right, axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    return _shares(np.concatenate(rights), pl.concat(units), asked, settings)
+
+
+def unresolved(
+    log: Log, pool: str, verifier: str, size: int, *, margin: Margin, where: str | None = None, settings: Settings
+) -> pl.DataFrame:
+    """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
+
+    Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
+    reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
+    of the claims asked about have such a pool, verified throughout.
+    """
+    held, leads, units, asked = [], [], [], 0
+    walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
+    for block in _blocks(log, pool, where, verifier):
+        trajectory = walk_block(block, walk)
+        kept = (block.pools[pool].size >= size) & (trajectory.missing > size)
+        asked += len(kept)
+        seen = trajectory.prefix
+        strength = margin.strength(seen)[kept]
+        lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
+        held.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
+        leads.append(np.maximum.accumulate(lead[kept], axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    open_, lead = ~np.concatenate(held), np.concatenate(leads)
+    frame = _shares(open_, pl.concat(units), asked, settings)
+    leads_of = lead if enough(len(lead), asked) else np.full_like(lead, -np.inf)
+    reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
+    return frame.with_columns(
+        largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
+        median_margin=pl.Series([float(np.median(r)) if len(r) else None for r in reached], dtype=pl.Float64),
+    )
+
+
+def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None) -> Iterator[LogBlock]:
+    """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
+    examples = asked_about(log, where, "labels", "gold", "cluster")
+    needs = Needs(pools=frozenset([pool]))
+    wanted = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
+    for start in range(0, len(examples), BLOCK_EXAMPLES):
+        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+
+
+def enough(claims: int, asked: int) -> bool:
+    """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
+    share, of = MIN_SERVED
+    return claims > 0 and claims * of >= share * asked
+
+
+def _shares(holds: np.ndarray, units: pl.Series, asked: int, settings: Settings) -> pl.DataFrame:
+    """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
+    ks = range(1, holds.shape[1] + 1)
+    schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
+    if not enough(len(holds), asked):
+        return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
+    number = units.rank("dense").to_numpy().astype(np.int64) - 1
+    block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
+    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=settings).summary
+    rows = found.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
+    return pl.DataFrame([(k, *row) for k, row in zip(ks, rows, strict=True)], schema=schema, orient="row")

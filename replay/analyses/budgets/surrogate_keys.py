@@ -1,0 +1,102 @@
+"""What the surrogate's own keys change under a fixed budget: its differences to other orders, for values of them.
+
+The score of an answer that no verified trace has given, `unseen`, decides how soon the surrogate looks at another
+answer. So its differences to the other orders are computed for several values of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.budgets.budgets import ORDERS, Budgets, budgets
+from replay.sampling.surrogate import LABEL_SCORES
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.show import ShownInterval
+
+UNSEEN = (0.0, 0.5, 1.0)
+REFERENCES = {"generation": "generation order", "random, expected": "random, all orders"}
+"""Orders that the surrogate is compared with, and what tables call them; of the random one the exact mean."""
+
+
+@dataclass(frozen=True)
+class OrderGap:
+    """The surrogate's macro-F1 less another order's at the same budget, in points, and its p-value."""
+
+    points: ShownInterval
+    p_value: float | None
+
+    @property
+    def sign(self) -> str:
+        """`+` or `−`; in brackets where the interval does not exclude 0, `0` where there is no difference at all."""
+        low, high = self.points.low, self.points.high
+        mark = "0" if self.points.estimate == 0 else "+" if self.points.estimate > 0 else "−"
+        clear = low is not None and high is not None and (low > 0 or high < 0)
+        return mark if clear or mark == "0" else f"({mark})"
+
+
+@dataclass(frozen=True)
+class AtUnseen:
+    """The surrogate on a pool of so many traces, with k verifications, for one `unseen` and one `label_score`.
+
+    `gaps` to the orders of `REFERENCES`. What the log cannot serve is None.
+    """
+
+    traces: int
+    k: int
+    unseen: float
+    label_score: str
+    macro_f1: ShownInterval | None
+    gaps: dict[str, OrderGap | None]
+
+
+def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
+    """Whether the sign of the difference depends on `unseen`, and the sign at each; None where one is unknown."""
+    found = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
+    known = [gap.sign for gap in found if gap is not None]
+    if not known or len(known) < len(found):
+        return None
+    depends = len({sign.strip("()") for sign in known}) > 1
+    return f"{'yes' if depends else 'no'}: {', '.join(known)}"
+
+
+def fixed_by_keys(
+    log: Log, pool: str, verifier: str, size: int, shown: Sequence[int], *, features: Sequence[str] = (), **asked: Any
+) -> Iterator[AtUnseen]:
+    """The surrogate at the budgets `shown` of a pool of so many traces for each `unseen` and `label_score`.
+
+    `asked` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
+    """
+    tried = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
+    orders = {name: ORDERS[name] for name in REFERENCES}
+    orders |= {name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in tried.items()}
+    try:
+        made = budgets(
+            log, verifier=verifier, max_traces=size, pool=pool, features=features, orders=orders,
+            budget=[k for k in shown if k <= size], **asked,
+        )  # fmt: skip
+    except ThinkbackError:
+        return
+    quality = made.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
+    found = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
+    less = {(name, reference): gaps(made, name, reference) for name, reference in product(tried, REFERENCES)}
+    for k, (name, (unseen, kind)) in product(shown, tried.items()):
+        own = {reference: less[name, reference].get(k) for reference in REFERENCES}
+        yield AtUnseen(size, k, unseen, kind, found.get((name, k)), own)
+
+
+def gaps(made: Budgets, first: str, second: str) -> dict[int, OrderGap]:
+    """By budget, an order's macro-F1 less another's where both can be served, whichever `made` names first."""
+    frame = made.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
+    columns = ["k", "difference", "low", "high", "p_value"]
+    straight = frame.filter(order=first, against=second).select(columns)
+    turned = frame.filter(order=second, against=first).select(
+        "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
+    )
+    both = pl.concat([straight, turned]).iter_rows()
+    return {k: OrderGap(ShownInterval(*ends).times(100), p_value) for k, *ends, p_value in both}

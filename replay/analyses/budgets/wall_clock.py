@@ -1,0 +1,159 @@
+"""Wall-clock of the runs that made a log: what they say of a pool and a verifier, and which claims that is of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.budgets.pool_depth import Depth
+from replay.data.conditions import asked_about
+from toolkit.errors import listed
+from toolkit.log import Log, collect, source_parts
+
+SECONDS = "wall_clock_s"
+NOT_LOGGED = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
+UNTOLD = "the log's {runs} runs do not all say which data set they are of, so their wall-clock is not added up"
+MOST_NAMED = 4
+"""Pools that a reason names."""
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Seconds that making the pool and the verifier's scores took in `runs` runs; None where that is not logged.
+
+    `why`: why their sum is not that of exhaustive best-of-N on the claims reported; empty where it is.
+    """
+
+    pool_s: float | None
+    verifier_s: float | None
+    runs: int = 0
+    why: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Of exhaustive best-of-N on the claims reported."""
+        return None if self.why or self.pool_s is None or self.verifier_s is None else self.pool_s + self.verifier_s
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """What the parts of a manifest's `source` say of one name; `own`: of the pool alone, not of others too."""
+
+    seconds: tuple[float | None, ...]
+    own: bool
+
+    @property
+    def total(self) -> float | None:
+        """The sum over the parts; None where one does not say."""
+        known = [one for one in self.seconds if one is not None]
+        return sum(known) if known and len(known) == len(self.seconds) else None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the wall-clock should be of: so many traces of a pool, and their scores, for the examples of `where`."""
+
+    pool: str
+    verifier: str
+    traces: int
+    where: str | None
+
+
+def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
+    """Of a pool and a verifier, summed over the runs that made them for the data sets of the examples of `where`.
+
+    A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets
+    are never added up. `traces`: how many of the
+    pool exhaustive best-of-N takes; `depth`: how many there are.
+    """
+    asked = _Asked(pool, verifier, traces, where)
+    source = log.manifest.source if log.manifest is not None else None
+    every = collect(log.scan("examples", ["example_id", "dataset"]), log)
+    others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
+    parts = [part for part in source_parts(source) if _dataset(part) not in others]
+    made, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
+    runs = max(len(made.seconds), len(scored.seconds))
+    told = all(_dataset(part) is not None for part in parts if _has(part, asked))
+    if others and runs > 1 and not told:
+        return WallClock(None, None, runs, (UNTOLD.format(runs=runs),))
+    if made.total is None or scored.total is None:
+        return WallClock(made.total, scored.total, runs, tuple(_unsaid(asked, made, scored)))
+    elsewhere = others if told else set()
+    ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
+    return WallClock(made.total, scored.total, runs, tuple(_unlike(log, asked, depth, ran, scored.own)))
+
+
+def scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
+    """Pools of these claims that the verifier scored traces of, by name."""
+    traces = log.scan("traces", ["trace_id", "example_id", "pool"])
+    traces = traces.filter(pl.col("example_id").is_in(claims.implode()))
+    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
+    found = traces.join(scores, on="trace_id", how="semi").select(pl.col("pool").unique().sort())
+    return tuple(collect(found, log)["pool"].drop_nulls())
+
+
+def _dataset(part: Mapping[str, Any]) -> str | None:
+    """The data set that a run was made of, where its settings say so; a simulation's source names its own."""
+    settings = part.get("settings")
+    name = settings.get("data.dataset") if isinstance(settings, Mapping) else part.get("data_set")
+    return name if isinstance(name, str) else None
+
+
+def _has(part: Mapping[str, Any], asked: _Asked) -> bool:
+    return any(
+        isinstance(section := part.get(kind), Mapping) and name in section
+        for kind, name in (("pools", asked.pool), ("verifiers", asked.verifier))
+    )
+
+
+def _entries(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: str) -> _Entries:
+    found: dict[str, float | None] = {}
+    own = True
+    for part in parts:
+        section = part.get(kind)
+        entry = section.get(name) if isinstance(section, Mapping) else None
+        if not isinstance(entry, Mapping):
+            continue
+        by_pool = entry.get("pools")
+        apart = by_pool.get(pool) if isinstance(by_pool, Mapping) else None
+        same = [entry, *(part.get(key) for key in ("recipe", "seed", "shard", "settings"))]
+        found[json.dumps(same, sort_keys=True, default=str)] = _number(apart if apart is not None else entry)
+        own = own and (kind == "pools" or apart is not None)
+    return _Entries(tuple(found.values()), own)
+
+
+def _number(entry: Any) -> float | None:
+    value = entry.get(SECONDS) if isinstance(entry, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _unsaid(asked: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+    """What the runs do not say."""
+    if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
+        yield NOT_LOGGED
+        return
+    for what, name, found in (("pool", asked.pool, pool), ("verifier", asked.verifier, verifier)):
+        if found.total is None:
+            silent, of = sum(one is None for one in found.seconds), len(found.seconds)
+            runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
+            yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
+
+
+def _unlike(log: Log, asked: _Asked, depth: Depth, made: pl.DataFrame, own: bool) -> Iterator[str]:
+    """How the runs did something else than exhaustive best-of-N on the claims reported; `made`: claims they ran on."""
+    scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == asked.pool)
+    have = collect(scan.filter(pl.col("example_id").is_in(made["example_id"].implode())).select("example_id"), log)
+    ran, claims = have["example_id"].unique(), asked_about(log, asked.where)["example_id"]
+    reported = int(ran.is_in(claims.implode()).sum())
+    if reported < len(ran):
+        yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"
+    if depth.largest != asked.traces or depth.shorter:
+        yield f"it is of all {depth.largest:,} traces a claim, and this table of {asked.traces:,}"
+    pools = () if own else scored_pools(log, asked.verifier, made["example_id"])
+    others = [pool for pool in pools if pool != asked.pool]
+    if others:
+        yield f"`{asked.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"

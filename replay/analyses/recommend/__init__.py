@@ -1,0 +1,1 @@
+"""Think again, or think longer: interventions and their rivals."""

@@ -1,0 +1,214 @@
+"""First attempts and the revisions of them: which pools and actions a log has, and what each action does to which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import matching
+from replay.data.contents import Contents
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import attempt
+from replay.runs.result.run import run
+from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.log import Log, collect
+from toolkit.stats import Settings
+
+RevisionPools = Mapping[tuple[str, str], str | None]
+"""The pool of the revisions by (action, pool of the base attempts): None where there is one alone."""
+
+
+def base_and_actions(log: Log, contents: Contents, base: str | None, action: str | None) -> tuple[str, tuple[str, ...]]:
+    """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
+    bases = sorted({one for _, one, _ in contents.revisions})
+    if not bases:
+        raise ThinkbackError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+    if base is None and len(bases) > 1:
+        raise ThinkbackError(
+            f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
+        )
+    base = base or bases[0]
+    if base not in bases:
+        raise ThinkbackError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
+    actions = tuple(sorted({own for own, one, _ in contents.revisions if one == base}))
+    if action is not None and action not in actions:
+        raise ThinkbackError(f"pool `{base}` has no revisions by `{action}`; {suggest(action, actions)}")
+    return base, actions
+
+
+def revision_pools(
+    contents: Contents, base: str, named: Collection[str], frozen: Collection[tuple[str, str, str | None]] = ()
+) -> dict[tuple[str, str], str | None]:
+    """The pool of the revisions of every (action, base).
+
+    Of actions with several it is the one that is `named`, else that of `frozen` (action, base, pool); where that is
+    none or more than one `base` itself is refused, and others are left out.
+    """
+    known = {pool for _, _, pool in contents.revisions}
+    for name in named:
+        if name not in known:
+            raise ThinkbackError(
+                f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}"
+            )
+    found: dict[tuple[str, str], str | None] = {}
+    for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
+        own = contents.revision_pools(action, one)
+        chosen = [pool for pool in own if pool in named or (not named and (action, one, pool) in frozen)]
+        if len(own) == 1 or len(chosen) == 1:
+            found[action, one] = chosen[0] if len(own) > 1 else None
+        elif one == base:
+            raise ThinkbackError(
+                f"action `{action}` of pool `{base}` has several pools of revisions "
+                f"({listed(own)}): name one of them with {argument('pool')}"
+            )
+    return found
+
+
+def token_limits(log: Log) -> dict[str, int]:
+    """Token limit of the first attempts of each pool that has one."""
+    scan = log.scan("traces", ["pool", "action", "max_tokens"]).filter(pl.col("action") == "solve")
+    limits = collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).drop_nulls()
+    return dict(limits.iter_rows())
+
+
+def budget_pools(
+    log: Log, contents: Contents, base: str, named: Collection[str], votes: Collection[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Pools of initial budgets by their token limit: those `named`, else those that differ from the base's in it alone.
+
+    Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
+    """
+    unknown = [pool for pool in named if pool not in contents.pools]
+    if unknown:
+        raise ThinkbackError(
+            f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
+        )
+    limits = token_limits(log)
+
+    def by_limit(pools: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
+
+    if named:
+        return by_limit(named), []
+    higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
+    scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    heat = dict(collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log).iter_rows())
+    longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
+    others = sorted(set(higher) - set(longer))
+    note = (
+        f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
+        "temperature; name them with `budgets`"
+    )
+    return by_limit(longer), [note] if others else []
+
+
+def calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
+    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
+    keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
+    traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
+    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
+    attempts = collect(traces.filter(solves), log)
+    revised = pl.col("parent_id").is_in(attempts["trace_id"].implode()) & (pl.col("action") != "solve")
+    for (action, one), pool in pools.items():
+        if one == base and pool is not None:
+            revised &= (pl.col("action") != action) | (pl.col("pool") == pool)
+    revisions = collect(traces.filter(revised), log).with_columns(call="action")
+    return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
+
+
+def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
+    """Whether each base attempt was completed or truncated (N,), in the order of ids; neither where not logged."""
+    calls = calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
+    reason = _aligned(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
+    cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
+    return {"completed": known & ~cut, "truncated": cut}
+
+
+def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) -> dict[str, np.ndarray]:
+    """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
+
+    NaN where a finalizer's tokens were not logged; empty where none were.
+    """
+    if "finalizer_tokens" not in log.columns("traces"):
+        return {}
+    calls = calls_of(log, ids, base, pools, ["finalizer_tokens", "finalizer_used"])
+    unused = pl.when(~pl.col("finalizer_used")).then(0.0)
+    tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
+    means = calls.group_by("call", "example_id").agg(tokens.alias("tokens"))
+    names = {base: "accept", **{action: action for action, one in pools if one == base}}
+    return {
+        name: _aligned(ids, means.filter(call=call))["tokens"].fill_null(np.nan).to_numpy()
+        for name, call in names.items()
+    }
+
+
+def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of examples in the order of their ids; nulls for one without a row."""
+    return ids.to_frame("example_id").join(rows, on="example_id", how="left", maintain_order="left")
+
+
+MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
+
+
+def screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
+    """Accepting, every logged action and the oracle over them on the examples of a condition, a row each.
+
+    Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
+    """
+    actions = tuple(action for action, one in pools if one == base)
+    policies = [
+        attempt("accept", base),
+        *(Act(name=action, action=action, base=base, pool=pools[action, base]) for action in actions),
+        Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
+    ]
+    result = run(
+        log, policies, where=where, resamples=settings.resamples, level=settings.level, seed=settings.seed
+    )  # fmt: skip
+    ids = result.examples["example_id"]
+    means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
+    lacking = [pl.lit(None, pl.Float64).alias(name) for name in MEANS if name not in means.columns]
+    spent = pl.when(pl.col("action") == "accept").then(0.0).otherwise("action_tokens")
+    found = means.with_columns(lacking).select(
+        "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent
+    )
+    rates = (
+        calls_of(log, ids, base, pools, ["finish_reason", "finalizer_used"])
+        .group_by(action="call")
+        .agg(
+            finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
+        )
+    )
+    examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
+    named = ", ".join(examples.filter(pl.col("example_id").is_in(ids.implode()))["dataset"].unique().sort())
+    joined = found.join(rates, on="action", how="left", maintain_order="left")
+    return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named))
+
+
+def screened_on(
+    log: Log, base: str, pools: RevisionPools, conditions: tuple[str, str], known: bool, settings: Settings
+) -> tuple[pl.DataFrame, list[str]]:
+    """The screening on the examples to fit on, else, with a note, on those that are reported.
+
+    `conditions` are of both. Refuses the latter where the action is not `known`, because it would be chosen there.
+    """
+    on, where = conditions
+    try:
+        matching(log, on, "on")
+        return screen(log, base, pools, on, settings), []
+    except ThinkbackError as error:
+        if not known:
+            raise ThinkbackError(
+                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
+                f"reported: name one with {argument('action')} ({error})"
+            ) from None
+        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
+    return screen(log, base, pools, where, settings), [note]
+
+
+def best_action(screened: pl.DataFrame) -> str:
+    """The most accurate action; of equal ones that which repairs most, less what it spoils."""
+    rows = screened.iter_rows(named=True)
+    return str(max(rows, key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))["action"])

@@ -1,0 +1,102 @@
+"""What an intervention is held against: votes for as many tokens, oracles, and longer budgets crossed with actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import polars as pl
+
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import Sample, attempt
+from replay.kinds.when import When
+from replay.policies.base import Policy
+from replay.policies.gates import Gate
+from replay.runs.result.run import run
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+V = TypeVar("V", str, int)
+SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-action", "sampled-rollout"
+
+
+def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> dict[tuple[str, str], Oracle]:
+    """Over a base attempt's actions, and over the samples of some pools: by (which oracle, pool of its samples)."""
+    kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
+    for pool in samples:
+        kinds += [("action", SAMPLED_ROLLOUT, pool), ("expected_action", EXPECTED_ACTION, pool)]
+    return {
+        (which, pool): Oracle(name=f"{which} oracle" + (f": {pool}" if pool else ""), rule=rule, base=str(base.pool),
+                              of=(pool,) if pool else actions, against=base.name)
+        for rule, which, pool in kinds
+    }  # fmt: skip
+
+
+def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
+    """The oracle and the coin that act on a share of the examples."""
+
+    def diagnostic(name: str, rule: str) -> Oracle:
+        name = f"{name} at rate {rate:.3f}"
+        return Oracle(name=name, rule=rule, base=base, then=act, rate=rate, against=base.name)
+
+    return diagnostic("matched-rate oracle", "matched_rate"), diagnostic("matched random", "matched_random")
+
+
+def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
+    """The vote that costs most of those that cost no more than `most`; None where all cost more, or it is unknown."""
+    within = [vote for vote, tokens in spent.items() if tokens <= most]
+    return max(within, key=lambda vote: spent[vote], default=None)
+
+
+def equal_sizes(
+    log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
+) -> dict[str, tuple[int, ...]]:
+    """By pool the sizes of votes: the smallest, the largest, and for every rival the largest for no more mean tokens.
+
+    `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
+    """
+    most = {pool: own[-1].max_traces for pool, own in votes.items()}
+    every = [vote for own in votes.values() for vote in own]
+    try:
+        result = run(log, [base, *rivals, *every], where=where, resamples=1, seed=seed)
+    except ThinkbackError:
+        return {pool: (size,) for pool, size in most.items()}
+    rows = result.summary.filter(pl.col("metric") == "total_tokens").drop_nulls("estimate")
+    spent = dict(rows.select("policy", "estimate").iter_rows())
+    paid = [spent[rival.name] for rival in rivals if rival.name in spent]
+
+    def equal(pool: str) -> tuple[int, ...]:
+        known = {vote.max_traces: spent[vote.name] for vote in votes[pool] if vote.name in spent}
+        within = {equal_vote(known, limit) for limit in paid} - {None}
+        return tuple(sorted({votes[pool][0].max_traces, *(size for size in within if size is not None), most[pool]}))
+
+    return {pool: equal(pool) for pool in votes}
+
+
+def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, str | None]:
+    """The best policy that costs at most as much as each, itself on the front, from (quality, cost) of each.
+
+    In the order of their costs; those of unknown cost are last, with None.
+    """
+    ordered = sorted(points, key=lambda name: (points[name][1] is None, points[name][1] or 0.0, name))
+
+    def best(name: str) -> str | None:
+        paid = points[name][1]
+        rivals = [one for one in ordered if paid is not None and (cost := points[one][1]) is not None and cost <= paid]
+        return max(rivals, key=lambda one: points[one][0] or 0.0, default=None)
+
+    return {name: best(name) for name in ordered}
+
+
+def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
+    """By action, a pool's attempts always revised, and revised where a gate without a model fires."""
+    found: dict[str, list[Policy]] = {}
+    for action, act in acts.items():
+        always = replace(act, name=f"{pool} + {action} always")
+        found[action] = [always]
+        if gate is not None:
+            name = f"{pool} + {action} when truncated"
+            found[action].append(When(name=name, base=attempt(pool, pool), gate=gate, then=always))
+    return found

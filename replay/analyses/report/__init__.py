@@ -1,0 +1,1 @@
+"""From a log to findings: the suite, verifiers, buckets of traces."""

@@ -1,0 +1,279 @@
+"""Accuracy against mean samples: every strategy's front, chosen on one half of the examples and reported on the other.
+
+The best of thousands of thresholds and numbers of samples looks better on the examples that it was chosen on than it
+is. So the front is that of the one half; all numbers with intervals are of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.analyses.strategies.ensembles import ensemble
+from replay.analyses.strategies.strategies import (
+    BY_SCORE,
+    CONDITIONAL,
+    CORRECTED,
+    CORRECTED_WHEN,
+    MAJORITY,
+    PROBE,
+    Source,
+    Strategies,
+    Strategy,
+    strategies,
+)
+from replay.analyses.strategies.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
+from replay.data.conditions import CONDITION, matching
+from replay.runs.passes.example_set import resampling_units
+from replay.sampling.orders import example_hashes, mix
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument
+from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.show import table_of
+from toolkit.show.tables.html import marked
+from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
+
+PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
+"""Prices of a sample, in correct answers, at which numbers of votes are fitted."""
+MOST_POINTS = 12
+"""Points of a strategy's front that are reported: its ends, and others evenly spread between them."""
+ENSEMBLE = "ensemble"
+Told = tuple[float | None, float | None, float | None, float | None]
+EMPTY: Told = (None, None, None, None)
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "strategy": pl.String, "verifier": pl.String, "n": pl.Int64, "below": pl.List(pl.Float64),
+    "votes": pl.List(pl.Int64), "sees_gold": pl.Boolean, "on_front": pl.Boolean,
+    **dict.fromkeys(
+        (
+            "chosen_samples", "chosen_accuracy", "samples", "accuracy", "low", "high", "plain", "difference",
+            "difference_low", "difference_high", "p_value", "coin", "coin_difference", "coin_low", "coin_high",
+            "coin_p_value",
+        ),
+        pl.Float64,
+    ),
+    "examples": pl.Int64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """What `frontier` finds; `front` has a row for each point.
+
+    strategy, verifier, n (samples of a strategy that always draws them), below and votes (of one with a probe: the
+    scores below which so many samples follow it); sees_gold (a diagnostic); on_front (whether no other strategy beat it
+    on the examples it was chosen on); chosen_samples, chosen_accuracy (on those); samples, accuracy, low, high (on the
+    others); plain (majority voting at the same mean samples) and the difference to it, with interval and p-value; coin
+    (the same probe followed by the same numbers of samples, on examples that a coin chooses) and the difference to it:
+    what the score adds; examples reported.
+
+    `chosen`, `reported`: examples of either half. `source`: what was read of the log.
+    `left_out`: reasons by what was left out.
+    """
+
+    front: pl.DataFrame
+    chosen: int
+    reported: int
+    source: Source
+    left_out: Mapping[str, str]
+    simulated: bool = False
+
+    def _repr_html_(self) -> str:
+        shown = self.front.filter("on_front").select(
+            "strategy", "verifier", "samples", "accuracy", "low", "high", "difference", "difference_low",
+            "difference_high",
+        )  # fmt: skip
+        return (
+            marked(self.simulated)
+            + table_of(shown, f"What no other strategy beat, on {self.reported:,} other examples").html()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One setting of a strategy: always `n` samples, or numbers of samples by the score of a probe."""
+
+    strategy: Strategy
+    samples: float
+    accuracy: float
+    n: int | None = None
+    rungs: VotesByScore | None = None
+
+    def outcomes(self, on: Strategies, scores: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Correctness and samples paid on some examples, (E,) each; `scores` of the probe by verifier."""
+        if self.rungs is not None:
+            return self.rungs.outcomes(_conditional(self.strategy, on, scores))
+        if self.strategy.name == CORRECTED:
+            return _given(on.corrected), np.full(len(on.unit), 2.0)
+        column = int(np.searchsorted(on.n, self.n or 1))
+        return on.plain[self.strategy][:, column], np.full(len(on.unit), float(on.n[column]))
+
+
+def _given(values: np.ndarray | None) -> np.ndarray:
+    assert values is not None  # asked only where there are some
+    return values
+
+
+def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> Conditional:
+    """The probe and what follows it in a strategy; without a verifier every probe is believed."""
+    score = scores[strategy.verifier] if strategy.verifier is not None else np.zeros(len(on.unit))
+    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
+
+
+@checks_arguments(
+    log=TAKES, pool="a pool's name", probe="a pool's name", verifiers="a list of verifiers' names",
+    action="an action's name", on=CONDITION, where=CONDITION,
+)  # fmt: skip
+def frontier(
+    log: AnyLog,
+    *,
+    pool: str | None = None,
+    probe: str | None = None,
+    verifiers: str | Sequence[str] | None = None,
+    action: str | None = None,
+    n: Sequence[int] | None = None,
+    orders: int = 100,
+    on: str | None = None,
+    where: str | None = None,
+    settings: Settings | None = None,
+    **asked: Any,
+) -> Frontier:
+    """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
+
+    The first six arguments are those of `strategies`. `on`: a condition on the examples to choose on; all others are
+    reported. Without it two halves are drawn by the seed, clusters undivided. Scores of several verifiers make an
+    `ensemble`, too, fitted on the half that the front is chosen on. `settings` are those of the intervals, or some of
+    them by keyword.
+    Raises ThinkbackError for names that the log lacks, and where either half has no example.
+    """
+    settings = settings_of(settings, **asked)
+    opened = open_log(log)
+    made = strategies(
+        opened, pool=pool, probe=probe, verifiers=verifiers, action=action, n=n, orders=orders, seed=settings.seed,
+        where=where,
+    )  # fmt: skip
+    chosen = halved(made.examples, settings.seed)
+    if on is not None:
+        chosen = made.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
+    if not chosen.any() or chosen.all():
+        raise ThinkbackError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
+    return replace(front_of(made, chosen, settings), simulated=opened.simulated)
+
+
+def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
+    """A random half of the examples (E,), by the hashes of their names: all examples of a cluster or none."""
+    unit = resampling_units(examples)
+    names = unit.unique().sort()
+    drawn = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
+    half = names.gather(np.argsort(drawn, kind="stable")[: (len(names) + 1) // 2])
+    return unit.is_in(half.implode()).to_numpy()
+
+
+def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Frontier:
+    """The front of some strategies, chosen where `chosen` (E,) and reported elsewhere."""
+    first, second = made.among(chosen), made.among(~chosen)
+    scores = dict(made.scores or {})
+    left_out = dict(made.left_out or {})
+    if made.probe is not None and len(scores) > 1 and ENSEMBLE not in scores:
+        scores[ENSEMBLE] = ensemble(scores, made.probe, chosen)
+    early, late = ({name: one[on] for name, one in scores.items()} for on in (chosen, ~chosen))
+    points = [point for family in _families(first, early) for point in family]
+    best = _best(points)
+    rows = _report(points, best, second, late, settings)
+    return Frontier(
+        pl.DataFrame(rows, schema=SCHEMA, orient="row"), len(first.unit), len(second.unit), made.source, left_out
+    )
+
+
+def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[Point]]:
+    """Every setting of every strategy, with what it costs and is worth on some examples."""
+    for strategy, found in on.plain.items():
+        means = zip(on.n.tolist(), found.mean(axis=0).tolist(), strict=True)
+        yield [Point(strategy, float(n), mean, n=n) for n, mean in means]
+    if on.probe is not None:
+        yield [Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
+    if on.corrected is not None:
+        yield [Point(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
+    for verifier in scores:
+        yield _every_threshold(Strategy(CONDITIONAL, verifier), on, scores)
+        if on.corrected is not None:
+            yield _every_threshold(Strategy(CORRECTED_WHEN, verifier), on, scores)
+        yield _fitted(Strategy(BY_SCORE, verifier), on, scores)
+
+
+def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[Point]:
+    """Those that no other of all thresholds and numbers of samples beats."""
+    of = _conditional(strategy, on, scores)
+    found = grid(of, of.thresholds())
+    at = np.flatnonzero(on_front(found.accuracy.ravel(), found.samples.ravel()))
+    return _thinned([
+        Point(
+            strategy, float(found.samples[t, j]), float(found.accuracy[t, j]),
+            rungs=VotesByScore((float(found.thresholds[t]),), (int(found.n[j]),)),
+        )
+        for t, j in zip(*np.unravel_index(at, found.accuracy.shape), strict=True)
+    ])  # fmt: skip
+
+
+def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[Point]:
+    """Numbers of votes by the score, fitted at every price of a sample."""
+    of = _conditional(strategy, on, scores)
+    points = []
+    for rungs in dict.fromkeys(fit_votes(of, price) for price in PRICES):
+        right, paid = rungs.outcomes(of)
+        points.append(Point(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
+    return _thinned(points)
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """Points of one strategy that no other of it beats, from cheap to dear; of many, some evenly spread."""
+    on = _best(points)
+    kept = sorted((point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples)
+    place = np.log([point.samples for point in kept])
+    aims = np.linspace(place[0], place[-1], MOST_POINTS)
+    return [kept[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
+
+
+def _best(points: Sequence[Point]) -> np.ndarray:
+    """Which points no other beats; the oracle takes no part."""
+    accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
+    found = on_front(accuracy, np.array([point.samples for point in points]))
+    return np.asarray(found & np.isfinite(accuracy))
+
+
+def _report(
+    points: Sequence[Point], best: np.ndarray, on: Strategies, scores: Mapping[str, np.ndarray], settings: Settings
+) -> Iterator[tuple[object, ...]]:
+    """Rows of the front on the examples that it was not chosen on."""
+    found = [point.outcomes(on, scores) for point in points]
+    names = [str(number) for number in range(len(points))]
+    ids = on.examples["example_id"].to_numpy()
+    block = OutcomeBlock(ids, on.unit, {"correct": np.stack([right for right, _ in found])})
+    made = summarise(partial(iter, [block]), names, ranked=False, settings=settings).summary
+    made = made.filter(pl.col("metric") == "accuracy")
+    limits = {row["policy"]: row for row in made.iter_rows(named=True)}
+    for number, (point, (right, paid)) in enumerate(zip(points, found, strict=True)):
+        plain = on.voted(float(paid.mean()))
+        against, coin = EMPTY, EMPTY
+        at_random: float | None = None
+        if point.strategy != Strategy(MAJORITY):
+            against = _difference(right, plain, on.unit, settings)
+        if point.rungs is not None and point.strategy.verifier is not None:
+            by_coin = point.rungs.by_coin(_conditional(point.strategy, on, scores))
+            at_random, coin = float(by_coin.mean()), _difference(right, by_coin, on.unit, settings)
+        rungs, row = point.rungs, limits[names[number]]
+        below, votes = (None, None) if rungs is None else (list(rungs.below), list(rungs.votes))
+        yield (
+            point.strategy.name, point.strategy.verifier, point.n, below, votes, point.strategy.sees_gold,
+            bool(best[number]), point.samples, point.accuracy, float(paid.mean()), row["estimate"], row["low"],
+            row["high"], float(plain.mean()), *against, at_random, *coin, row["n"],
+        )  # fmt: skip
+
+
+def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> Told:
+    found = paired_interval(first, second, cluster=unit, settings=settings)
+    return found.difference, found.low, found.high, found.p_value

@@ -1,0 +1,359 @@
+"""Strategies of generation and verification on a log, at every number of samples: values, example by example.
+
+One pool is sampled from; another one holds a single attempt, the probe, that conditional strategies begin with. What a
+log lacks leaves strategies out, by name and with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.analyses.strategies import strategy_values as values
+from replay.analyses.strategies.strategy_grids import Conditional, plain_at
+from replay.data.block import LogBlock, LoggedPool
+from replay.data.conditions import CONDITION, matching
+from replay.data.contents import Contents, opened
+from replay.data.needs import Needs, revisions, scores_on, together
+from replay.data.read import BlockRequest, read_block
+from replay.runs.passes.example_set import resampling_units
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, counted, listed
+from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.progress import progress
+from toolkit.stats import unit_numbers
+
+MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
+CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
+PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
+SCORE, EVERY_VOTE = "score of the probe", "majority of every number"
+BLOCK_EXAMPLES = 2048
+MOST_MISSING = 0.1
+"""A verifier that scored fewer than nine tenths of the examples is left out."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A strategy by its name, with the verifier that it asks."""
+
+    name: str
+    verifier: str | None = None
+
+    @property
+    def sees_gold(self) -> bool:
+        """Whether no system could have it: a diagnostic."""
+        return self.name == ORACLE
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.name}, {self.verifier}" if self.verifier is not None else self.name
+
+
+@dataclass(frozen=True)
+class Source:
+    """What strategies were read from: the pool that is sampled, the probe's pool, the action that revises it, and the
+    orders over which votes are means.
+    """
+
+    pool: str
+    probe: str | None
+    action: str | None
+    orders: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Strategies:
+    """What strategies are worth on the E examples that all of them serve, at the N numbers of samples `n`.
+
+    `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at every number
+    of samples from 1 to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
+    probe, None where no pool is one; `scores` (E,) of it by verifier, NaN where it has no answer. `corrected` (E,):
+    (mean) correctness of its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left
+    out.
+    """
+
+    source: Source
+    examples: pl.DataFrame
+    unit: np.ndarray
+    n: np.ndarray
+    plain: Mapping[Strategy, np.ndarray]
+    votes: np.ndarray
+    probe: np.ndarray | None = None
+    scores: Mapping[str, np.ndarray] | None = None
+    corrected: np.ndarray | None = None
+    left_out: Mapping[str, str] | None = None
+
+    def conditional(self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)) -> Conditional:
+        """The probe, and n samples of a strategy where a verifier (or scores of one's own, (E,)) does not believe it.
+
+        Raises ThinkbackError where there is no probe.
+        """
+        return Conditional(self._score(verifier), self._probed(), self.plain[of], self.n)
+
+    def voted(self, samples: float) -> np.ndarray:
+        """What plain voting is worth (E,) at a mean number of samples."""
+        return plain_at(self.votes, np.arange(1, self.votes.shape[1] + 1), samples)
+
+    def self_correction(self, verifier: str | np.ndarray) -> Conditional:
+        """The probe, and its revision where it is not believed. Raises ThinkbackError where the log has no revision."""
+        if self.corrected is None:
+            raise ThinkbackError("no revision of the probe was read; name an action of the log")
+        return Conditional(self._score(verifier), self._probed(), self.corrected[:, None], np.array([1]))
+
+    def among(self, on: np.ndarray) -> Strategies:
+        """The same on some of the examples (E,)."""
+        return replace(
+            self,
+            examples=self.examples.filter(pl.Series(on)),
+            unit=unit_numbers(self.unit[on]),
+            plain={one: found[on] for one, found in self.plain.items()},
+            votes=self.votes[on],
+            probe=None if self.probe is None else self.probe[on],
+            scores={name: found[on] for name, found in (self.scores or {}).items()},
+            corrected=None if self.corrected is None else self.corrected[on],
+        )
+
+    def _probed(self) -> np.ndarray:
+        if self.probe is None:
+            raise ThinkbackError("no probe was read; name a pool with one attempt for each example")
+        return self.probe
+
+    def _score(self, verifier: str | np.ndarray) -> np.ndarray:
+        if isinstance(verifier, np.ndarray):
+            return verifier
+        known = self.scores or {}
+        if verifier not in known:
+            raise ThinkbackError(f"verifier `{verifier}` did not score the probes; known: {listed(sorted(known))}")
+        return known[verifier]
+
+
+@checks_arguments(
+    log=TAKES, pool="a pool's name", probe="a pool's name", verifiers="a list of verifiers' names",
+    action="an action's name", where=CONDITION,
+)  # fmt: skip
+def strategies(
+    log: AnyLog,
+    *,
+    pool: str | None = None,
+    probe: str | None = None,
+    verifiers: str | Sequence[str] | None = None,
+    action: str | None = None,
+    n: Sequence[int] | None = None,
+    samples: int | None = None,
+    orders: int = 100,
+    seed: int = 0,
+    where: str | None = None,
+) -> Strategies:
+    """Values of strategies on a log.
+
+    `pool`: sampled from (default: that with most traces an example). `probe`: the pool whose first trace conditional
+    strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
+    `action`: the revision of the probe (default: `self_correct`, where the log has one). `n`: numbers of samples, by
+    default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. Votes are means over
+    so many seeded `orders`; `where` is a condition on examples.
+
+    Examples that lack a trace, a judgement or a score that is asked for are left out.
+    Raises ThinkbackError for names that the log lacks, and where no example is left.
+    """
+    log, contents = opened(log)
+    pool = _largest(contents) if pool is None else pool
+    contents.require_pool(pool)
+    size = contents.sizes[pool] if samples is None else min(samples, contents.sizes[pool])
+    numbers = tuple(sorted(set(n))) if n is not None else values.doubling(size)
+    for name, least in (("`samples`", size), ("`n`", min(numbers, default=0)), (argument("orders"), orders)):
+        if least < 1:
+            raise ThinkbackError(f"{name} is {least}; it takes integers, at least 1")
+    if numbers[-1] > size:
+        raise ThinkbackError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
+    if pool in contents.whole:
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
+    if pool in contents.opaque:
+        raise ThinkbackError(f"the answers of pool `{pool}` are opaque, so they cannot be voted on")
+    probe = _probe(contents, pool) if probe is None else probe
+    if probe is not None:
+        contents.require_pool(probe)
+        if probe == pool:
+            raise ThinkbackError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
+    asked = [verifiers] if isinstance(verifiers, str) else verifiers
+    for verifier in asked or ():
+        contents.require_verifier(verifier)
+    named = list(asked) if asked is not None else sorted(contents.verifiers)
+    revised = _revised(contents, probe, action)
+    frame = _examples(log, where)
+    wanted = Needs(pools=frozenset(one for one in (pool, probe) if one is not None))
+    wanted |= together(scores_on([one], name) for one in wanted.pools for name in named)
+    if revised is not None:
+        wanted |= revised
+    summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
+    revision = next(iter(revised.slices.values())) if revised is not None else None
+    reader = _Reader(pool, probe, tuple(named), revision, summed, numbers, size)
+    parts = []
+    with progress("strategies", len(frame), "examples") as advance:
+        for start in range(0, len(frame), BLOCK_EXAMPLES):
+            block = read_block(log, frame[start : start + BLOCK_EXAMPLES], BlockRequest(wanted))
+            parts.append(reader.read(block, orders, seed))
+            advance(len(block.examples))
+    action = next((act for act, _, _ in revised.actions), None) if revised is not None else None
+    return _joined(Source(pool, probe, action, orders, seed), parts, frame, reader, asked is not None)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What is read of every block; `summed`: verifiers without negative scores, which would weigh against answers;
+    `samples`: the first so many are drawn from.
+    """
+
+    pool: str
+    probe: str | None
+    verifiers: tuple[str, ...]
+    revision: str | None
+    summed: frozenset[str]
+    n: tuple[int, ...]
+    samples: int
+
+    def read(self, block: LogBlock, orders: int, seed: int) -> dict[Strategy, np.ndarray]:
+        """Columns (E, …) by what they are of; NaN where something lacks."""
+        pool = block.pools[self.pool]
+        whole = (pool.size >= self.n[-1]) & ~pool.incomparable & ~(pool.there & np.isnan(pool.judged)).any(axis=1)
+        size, code = np.clip(pool.size, self.n[-1], self.samples), self._wide(pool.code, -1)
+        right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
+        every = range(1, self.n[-1] + 1)
+        votes = values.majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
+        found: dict[Strategy, np.ndarray] = {
+            Strategy(MAJORITY): votes[:, np.asarray(self.n) - 1],
+            Strategy(EVERY_VOTE): votes,
+            Strategy(ORACLE): values.passes(right, size, self.n),
+        }
+        for name in self.verifiers:
+            own = pool.scores[name]
+            score = self._wide(np.where(own.candidates > 0, np.nan, own.score), np.nan)
+            found[Strategy(BEST, name)] = values.best_of(code, score, right, size, self.n)
+            found[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
+            on = whole & ~((code >= 0) & np.isnan(score)).any(axis=1)
+            if on.any() and name in self.summed:
+                part = (code[on], score[on], right[on], size[on], block.hashes[on])
+                by_sum[on] = values.weighted(*part, self.n, orders=orders, seed=seed)
+        for column in found.values():
+            column[~whole] = np.nan
+        if self.probe is not None:
+            found |= self._probed(block, block.pools[self.probe])
+        return found
+
+    def _wide(self, values: np.ndarray, fill: float) -> np.ndarray:
+        """Values (E, T) of what is drawn from, with room for every sample that is asked for."""
+        own = values[:, : self.samples]
+        return np.pad(own, ((0, 0), (0, max(0, self.n[-1] - own.shape[1]))), constant_values=fill)
+
+    def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
+        """Correctness of the probe and of its revisions, and its scores: infinite where it has no answer."""
+        there = probe.size > 0
+        answered = there & (probe.code[:, 0] >= 0)
+        found: dict[Strategy, np.ndarray] = {Strategy(PROBE): np.where(there, probe.judgement[:, 0], np.nan)}
+        for name in self.verifiers:
+            score = probe.scores[name].score[:, 0]
+            found[Strategy(SCORE, name)] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
+        if self.revision is not None:
+            made = block.pools[self.revision]
+            count = np.maximum(made.there.sum(axis=1), 1)
+            mean = np.where(made.there, made.judgement, 0.0).sum(axis=1) / count
+            found[Strategy(CORRECTED)] = np.where(made.there.any(axis=1), mean, np.nan)
+        return found
+
+
+def _joined(
+    source: Source, parts: Sequence[Mapping[Strategy, np.ndarray]], frame: pl.DataFrame, reader: _Reader, named: bool
+) -> Strategies:
+    """The blocks together, on the examples that everything kept has a value on."""
+    columns = {one: np.concatenate([part[one] for part in parts]) for one in parts[0]}
+    known = {one: ~np.isnan(found).reshape(len(found), -1).any(axis=1) for one, found in columns.items()}
+    served = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
+    if not served.any():
+        raise ThinkbackError(
+            f"no judged example has {counted(reader.n[-1], 'comparable trace')} in pool `{reader.pool}`"
+            + (f" and a probe in `{reader.probe}`" if reader.probe else "")
+        )
+    share = {one: float(on[served].mean()) for one, on in known.items()}
+    kept = [one for one in columns if share[one] >= 1 - MOST_MISSING]
+    need = served & np.all([known[one] for one in kept], axis=0)
+    if not need.any():
+        raise ThinkbackError("no example has a score of every verifier; name fewer of them")
+    examples = frame.filter(pl.Series(need))
+    left_out = dict(_left_out(reader, share, named))
+    if not need.all():
+        left_out["examples"] = f"{int((~need).sum()):,} of {len(need):,} lack a trace, a judgement or a score"
+    found = {one: columns[one][need] for one in kept}
+    scores = {one.verifier: found.pop(one) for one in kept if one.name == SCORE}
+    return Strategies(
+        source,
+        examples,
+        unit_numbers(resampling_units(examples)),
+        np.array(reader.n),
+        probe=found.pop(Strategy(PROBE), None),
+        scores={str(name): np.where(np.isinf(score), np.nan, score) for name, score in scores.items()},
+        corrected=found.pop(Strategy(CORRECTED), None),
+        votes=found.pop(Strategy(EVERY_VOTE)),
+        plain=found,
+        left_out=left_out,
+    )
+
+
+def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
+    """What is left out and why, by the `share` of the examples that each thing is known of.
+
+    Raises ThinkbackError where the probe lacks the score of a verifier that was `named`.
+    """
+    if reader.probe is None:
+        yield "conditional strategies", "the log has no pool of single attempts for a probe"
+    elif reader.revision is None:
+        yield CORRECTED, f"the log has no revision of the first trace of `{reader.probe}`"
+    for name in reader.verifiers:
+        pools = {reader.pool: share[Strategy(BEST, name)]}
+        if reader.probe is not None:
+            pools[reader.probe] = share[Strategy(SCORE, name)]
+        lacking = {pool: found for pool, found in pools.items() if found < 1 - MOST_MISSING}
+        if named and reader.probe in lacking:
+            raise ThinkbackError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
+        for pool, found in lacking.items():
+            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {found:.0%} of the examples"
+        if reader.pool not in lacking and name not in reader.summed:
+            yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
+
+
+def _largest(contents: Contents) -> str:
+    """The pool with most traces an example; of several the first by name."""
+    if not contents.pools:
+        raise ThinkbackError("the log has no pool of first attempts to sample from")
+    return min(contents.pools, key=lambda name: (-contents.sizes[name], name))
+
+
+def _probe(contents: Contents, pool: str) -> str | None:
+    """The pool called `probe`, or the only other one; None where there is no such pool."""
+    others = sorted(contents.pools - {pool})
+    return "probe" if "probe" in others else others[0] if len(others) == 1 else None
+
+
+def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs | None:
+    """What reads the revisions of the probe by an action; None where it is not named and the log has none."""
+    if action is not None:
+        contents.require_action(action)
+        if probe is None:
+            raise ThinkbackError(f"{argument('action')} needs a probe to revise; name its pool")
+    name = "self_correct" if action is None else action
+    if probe is None or (action is None and not contents.revision_pools(name, probe)):
+        return None
+    return revisions(name, probe, contents.revision_pool(name, probe, None))
+
+
+def _examples(log: Log, where: str | None) -> pl.DataFrame:
+    """The examples in the order of their ids."""
+    scan = log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset", "split"])
+    frame = collect(scan, log).sort("example_id")
+    if where is not None:
+        frame = frame.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    if frame.is_empty():
+        raise ThinkbackError(f"{argument('where')} holds for no example")
+    return frame

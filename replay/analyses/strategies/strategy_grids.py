@@ -1,0 +1,202 @@
+"""A probe that is answered as it is or followed by n samples: every threshold and every n at once, over arrays.
+
+The probe is one trace with a score. From the threshold s on its answer stands; below, n further samples decide, the
+probe not among them, so 1 + n samples are paid (conditional voting; Piotrowski et al. 2025). Everything else is a sum
+over examples in the order of their scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.stats import Settings
+from toolkit.stats.curves.bands import bands
+from toolkit.stats.curves.gate_steps import GateSteps
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """E probed examples and what follows where the probe is not believed.
+
+    `score` (E,): NaN where the probe has no answer, which is never believed. `probe` (E,): correctness of the probe.
+    `then` (E, N): (mean) correctness of what takes its place at each of the `n` (N,), the further samples paid.
+    """
+
+    score: np.ndarray
+    probe: np.ndarray
+    then: np.ndarray
+    n: np.ndarray
+
+    def among(self, on: np.ndarray) -> Conditional:
+        """The same on some of the examples (E,)."""
+        return Conditional(self.score[on], self.probe[on], self.then[on], self.n)
+
+    def thresholds(self, most: int = 256) -> np.ndarray:
+        """Every distinct threshold from never to always, or `most` of them that act on evenly spread shares."""
+        known = np.sort(self.score[~np.isnan(self.score)])
+        every = np.append(np.unique(known), np.inf)
+        if len(every) <= most:
+            return every
+        acted = np.linspace(0, len(known), most).round().astype(np.int64)
+        return np.unique(np.append(known, np.inf)[acted])
+
+    def fires(self, threshold: float) -> np.ndarray:
+        """Where the probe is not believed (E,)."""
+        return np.asarray(~(self.score >= threshold))
+
+    def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """Correctness and samples paid, (E,) each, at one threshold and one of the n, by its place."""
+        fires = self.fires(threshold)
+        return np.where(fires, self.then[:, column], self.probe), 1.0 + self.n[column] * fires
+
+
+@dataclass(frozen=True, eq=False)
+class StrategyGrid:
+    """Exact means at T thresholds and N numbers of samples: `accuracy`, `samples` (T, N); `fired` (T,), a share."""
+
+    thresholds: np.ndarray
+    n: np.ndarray
+    accuracy: np.ndarray
+    samples: np.ndarray
+    fired: np.ndarray
+
+
+def grid(of: Conditional, thresholds: np.ndarray) -> StrategyGrid:
+    """Exact means at every threshold and every n: cumulative sums over the examples in the order of their scores."""
+    order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
+    gained = np.zeros((len(order) + 1, len(of.n)))
+    np.cumsum((of.then - of.probe[:, None])[order], axis=0, out=gained[1:])
+    forced = int(np.isnan(of.score).sum())
+    known = of.score[order[forced:]]
+    acted = forced + np.searchsorted(known, thresholds, side="left")
+    fired = acted / len(order)
+    accuracy = (of.probe.sum() + gained[acted]) / len(order)
+    return StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
+
+
+@dataclass(frozen=True, eq=False)
+class GridIntervals:
+    """Accuracy at T ascending thresholds and N numbers of samples with pointwise limits, and those that hold for all
+    thresholds of one n at once (`band_low`, `band_high`): (T, N) each.
+    """
+
+    estimate: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    band_low: np.ndarray
+    band_high: np.ndarray
+
+
+def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> GridIntervals:
+    """Intervals of the accuracies of a grid from one set of resamples; `unit` (E,) numbers what is resampled."""
+    forced = np.isnan(of.score)
+    group = np.where(forced, 0, np.searchsorted(thresholds, of.score, side="right"))
+    names = [str(n) for n in range(len(of.n))]
+    steps = GateSteps(
+        group=group.astype(np.int64),
+        unit=unit,
+        kept={name: np.where(forced, of.then[:, at], of.probe) for at, name in enumerate(names)},
+        fired={name: of.then[:, at] for at, name in enumerate(names)},
+        rate=frozenset(names),
+        least=len(thresholds) - 1,
+    )
+    made, count = bands(steps, settings), len(thresholds)
+    parts = ("estimate", "low", "high", "band_low", "band_high")
+    return GridIntervals(*(np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts))
+
+
+def coin_at(of: Conditional, share: float, column: int) -> np.ndarray:
+    """What the probe and one of the n are worth (E,) where a coin, not the score, doubts a share of the probes."""
+    return np.asarray((1 - share) * of.probe + share * of.then[:, column])
+
+
+def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
+    """What plain sampling is worth (E,) at a mean number of samples: two neighbours of `n`, mixed so as to cost it.
+
+    `values` (E, N) at the ascending `n`. Below the first and beyond the last n, that one.
+    """
+    after = int(np.clip(np.searchsorted(n, samples), 1, max(len(n) - 1, 1)))
+    if len(n) == 1:
+        return values[:, 0]
+    share = float(np.clip((samples - n[after - 1]) / (n[after] - n[after - 1]), 0.0, 1.0))
+    return np.asarray((1 - share) * values[:, after - 1] + share * values[:, after])
+
+
+def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Which points (P,) no other beats: none is as accurate for fewer samples, nor more accurate for as many.
+
+    Of points that are equal in both the first stands for all.
+    """
+    accuracy, samples = np.round(accuracy, 12), np.round(samples, 9)
+    order = np.lexsort((np.arange(len(samples)), -accuracy, samples))
+    best = np.maximum.accumulate(accuracy[order])
+    found = np.ones(len(order), dtype=bool)
+    found[order[1:]] = accuracy[order[1:]] > best[:-1]
+    return found
+
+
+@dataclass(frozen=True)
+class VotesByScore:
+    """A number of further samples that falls as the probe's score rises.
+
+    `below` ascends: a probe whose score is below the first threshold gets the first number of `votes`, below the second
+    the second, and so on; from the last threshold on its answer stands. A probe without a score gets the first.
+    """
+
+    below: tuple[float, ...]
+    votes: tuple[int, ...]
+
+    def columns(self, score: np.ndarray, n: np.ndarray) -> np.ndarray:
+        """The place in `n` (E,) of each example's number, -1 where the probe stands."""
+        places = np.append(np.searchsorted(n, self.votes), -1).astype(np.int64)
+        rung = np.searchsorted(np.asarray(self.below), score, side="right")
+        return places[np.where(np.isnan(score), 0, rung)]
+
+    def outcomes(self, of: Conditional) -> tuple[np.ndarray, np.ndarray]:
+        """Correctness and samples paid, (E,) each."""
+        column = self.columns(of.score, of.n)
+        stands = column < 0
+        taken = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
+        return np.where(stands, of.probe, taken), 1.0 + np.where(stands, 0, of.n[column])
+
+    def by_coin(self, of: Conditional) -> np.ndarray:
+        """What the probe and as many samples are worth (E,) where a coin, not the score, gives the numbers out."""
+        column = self.columns(of.score, of.n)
+        share = np.bincount(column + 1, minlength=len(of.n) + 1) / len(column)
+        return np.asarray(share[0] * of.probe + of.then @ share[1:])
+
+
+def fit_votes(of: Conditional, price: float) -> VotesByScore:
+    """The numbers of samples, falling as the score rises, with the highest mean of correctness - price x samples.
+
+    Exact over all monotone step functions of the score, by dynamic programming over its distinct values. Of equal ones
+    that with fewer samples.
+    """
+    forced = np.isnan(of.score)
+    values, place = np.unique(of.score[~forced], return_inverse=True)
+    numbers = np.append(of.n[::-1], 0)  # from most to none: the last is the probe that stands
+    worth = np.column_stack([of.then[:, ::-1], of.probe]) - price * numbers
+    worth[forced, -1] = -float(len(forced))  # a probe without an answer never stands
+    sums = np.zeros((len(values) + 2, len(numbers)))  # bin 0 holds what has no score
+    sums[1] = worth[forced].sum(axis=0)
+    np.add.at(sums, place + 2, worth[~forced])
+    running = np.round(np.cumsum(sums, axis=0), 12)
+    bins = len(running) - 1
+    best = np.append(0.0, np.full(bins, -np.inf))
+    starts = np.zeros((len(numbers), bins + 1), np.int64)  # of each number: where it begins if it ends at a bin
+    for at in range(len(numbers)):
+        begun = np.round(best - running[:, at], 12)
+        peak = np.maximum.accumulate(begun)
+        record = np.append(True, begun[1:] > peak[:-1])
+        starts[at] = np.maximum.accumulate(np.where(record, np.arange(bins + 1), 0))
+        best = running[:, at] + peak
+    below, votes, end = [], [], bins
+    for at in reversed(range(len(numbers))):
+        start = int(starts[at, end])
+        if at < len(numbers) - 1 and end > start and (end > 1 or forced.any()):
+            below.append(float(values[end - 1]) if end < bins else np.inf)
+            votes.append(int(numbers[at]))
+        end = start
+    return VotesByScore(tuple(below[::-1]), tuple(votes[::-1]))

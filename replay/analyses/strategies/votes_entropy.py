@@ -1,0 +1,110 @@
+"""A verifier's score of a first attempt against how far the votes on its question disagree (LiLaVe 2025, section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import CONDITION, matching
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.stats import Interval, unit_numbers
+from toolkit.stats.curves.influences import mean_of
+from toolkit.stats.limits.student import single_critical
+
+PARTS = 5
+"""Of the questions by score."""
+FEWEST = 10
+"""Questions below which nothing is told."""
+
+
+@dataclass(frozen=True)
+class ScorePart:
+    """Questions whose first attempt has a score from `low` to `high`: the entropy of their votes, as a share of the
+    largest possible, and the share of votes that are right.
+    """
+
+    low: float
+    high: float
+    questions: int
+    entropy: Interval
+    right: Interval
+
+
+@dataclass(frozen=True)
+class VotesEntropy:
+    """Spearman's correlation of score and entropy over questions, and both by fifths of the score.
+
+    `probe`: the pool of the scored attempts, None where they are the first of `pool` and the others vote.
+    """
+
+    pool: str
+    probe: str | None
+    correlation: Interval
+    parts: tuple[ScorePart, ...]
+
+
+@checks_arguments(log=TAKES, where=CONDITION)
+def votes_entropy(
+    log: AnyLog, verifier: str, *, pool: str, probe: str | None = None, where: str | None = None, level: float = 0.95
+) -> VotesEntropy | None:
+    """How a verifier's score of one attempt goes with the entropy of the answers in a pool; None where too few
+    questions have both, or either is the same for all.
+
+    The correlation's interval is that of Bonett and Wright (2000), with as many observations as there are questions, or
+    clusters.
+    """
+    opened = open_log(log)
+    frame = _frame(opened, verifier, pool, probe, where)
+    if frame.height < FEWEST or frame["score"].n_unique() < 2 or frame["entropy"].n_unique() < 2:
+        return None
+    frame = frame.sort("score", "example_id")
+    ranks = frame.select(pl.col("score", "entropy").rank("average"))
+    correlation = float(np.corrcoef(ranks["score"].to_numpy(), ranks["entropy"].to_numpy())[0, 1])
+    unit = unit_numbers(frame["unit"])
+    size = int(unit.max()) + 1
+    made = []
+    for part in np.array_split(np.arange(frame.height), PARTS):
+        own = frame[part]
+        told = [mean_of(own[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
+        made.append(ScorePart(own["score"][0], own["score"][-1], own.height, *told))
+    return VotesEntropy(pool, probe, _limits(correlation, size, level), tuple(made))
+
+
+def _limits(correlation: float, units: int, level: float) -> Interval:
+    if units < FEWEST or abs(correlation) >= 1:
+        return Interval(correlation, None, None, units, None)
+    half = single_critical(level, units) * np.sqrt((1 + correlation**2 / 2) / (units - 3))
+    low, high = np.tanh(np.arctanh(correlation) + np.array([-half, half]))
+    return Interval(correlation, float(low), float(high), units, "t")
+
+
+def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | None) -> pl.DataFrame:
+    """example_id, unit, score, entropy and right of every question that has all of them."""
+    columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque"]
+    asked = [pool] if probe is None else [pool, probe]
+    traces = log.scan("traces", columns).filter(pl.col("pool").is_in(asked), pl.col("action") == "solve")
+    if where is not None:
+        traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    frame = collect(traces, log).sort("example_id", "sample_index", "trace_id")
+    first = frame.filter(pl.col("pool") == (probe or pool)).unique("example_id", keep="first", maintain_order=True)
+    votes = frame.filter(pl.col("pool") == pool).join(first, on="trace_id", how="anti")
+    votes = votes.filter(
+        pl.col("answer").is_not_null(), pl.col("correct").is_not_null(), ~pl.col("opaque").fill_null(False)
+    )
+    share = pl.len() / pl.col("count").first()
+    counted = votes.with_columns(count=pl.len().over("example_id")).filter(pl.col("count") > 1)
+    shares = counted.group_by("example_id", "answer").agg(
+        share=share, count=pl.col("count").first(), right=pl.col("correct").sum() / pl.col("count").first()
+    )
+    spread = -(pl.col("share") * pl.col("share").log()).sum() / pl.col("count").first().log()
+    of_votes = shares.group_by("example_id").agg(entropy=spread, right=pl.col("right").sum())
+    told = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
+    scores = first.select("trace_id", "example_id").join(told.select("trace_id", "score"), on="trace_id")
+    units = collect(log.scan("examples", ["example_id", "cluster"]), log).select(
+        "example_id", unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id"))
+    )
+    known = scores.filter(pl.col("score").is_finite()).join(of_votes, on="example_id").join(units, on="example_id")
+    return known.with_columns(pl.col("entropy").clip(0, 1))

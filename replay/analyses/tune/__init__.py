@@ -1,0 +1,1 @@
+"""Settings chosen on one split and reported on another."""

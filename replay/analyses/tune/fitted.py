@@ -1,0 +1,80 @@
+"""Policies of which some may not be fitted: a run of the others, and prediction sets class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import asked_about
+from replay.data.contents import read_contents
+from replay.kinds.sample import Sample
+from replay.runs.passes.learning import fit_policies
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
+from replay.sampling.learned import Conformal
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+from toolkit.stats import Summary
+
+
+@dataclass(frozen=True)
+class ClassCoverage:
+    """Prediction sets of a policy on the examples of one class; `threshold` None: the class is in every set."""
+
+    policy: str
+    alpha: float
+    label: str
+    threshold: float | None
+    part: Summary
+
+
+def run_fitted(log: Log, policies: Sequence[Sample], **asked: Any) -> tuple[Result | None, tuple[str, ...]]:
+    """Replay policies; those that their development rows cannot fit are left out, with the reason, which names them.
+
+    `asked` goes to `replay.run`. Without a result, the first reason is why nothing can be replayed.
+    """
+    try:
+        return run(log, policies, **asked), ()
+    except ThinkbackError as error:
+        failing = _unfitted(log, policies, asked.get("where"))
+        if not failing:
+            return None, (str(error),)
+    try:
+        return run(log, [policy for policy in policies if policy.name not in failing], **asked), tuple(failing.values())
+    except ThinkbackError as error:
+        return None, (str(error), *failing.values())
+
+
+def _unfitted(log: Log, policies: Sequence[Sample], where: str | None) -> dict[str, str]:
+    """Policies that the development rows cannot fit, with the reason."""
+    contents, reported = read_contents(log), asked_about(log, where)["example_id"]
+    failing = {}
+    for policy in policies:
+        try:
+            fit_policies(log, contents, [policy.resolve(contents)], reported)
+        except ThinkbackError as error:
+            failing[policy.name] = str(error)
+    return failing
+
+
+def class_coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
+    """The prediction sets of a run on the examples of each class that has any."""
+    gold = collect(log.scan("examples", ["example_id", "gold"]), log)
+    compared = gold.filter(pl.col("example_id").is_in(result.examples["example_id"].implode()))
+    parts: dict[str, Summary] = {}
+    for policy in result.replayed:
+        sets = next((learnt for learnt in policy.learns if isinstance(learnt, Conformal)), None)
+        if sets is None or sets.fit is None:
+            continue
+        for label, threshold in sets.fit.items():
+            ids = compared.filter(pl.col("gold") == label)["example_id"]
+            if ids.is_empty():
+                continue
+            if label not in parts:
+                parts[label] = result.summariser.summary(ids)
+            known = threshold if np.isfinite(threshold) else None
+            yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])

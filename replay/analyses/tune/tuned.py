@@ -1,0 +1,159 @@
+"""What tuning found: a value, and one sentence with its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import polars as pl
+
+from replay.analyses.tune.goals import Goal, Limit
+from replay.runs.result.result import Result
+from replay.runs.saved.shown import ranked_input
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank, table_of
+from toolkit.show.tables.html import marked, paragraph
+from toolkit.stats.many.compare import ACCURACY
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
+
+    `best`: of all that were chosen, the one that reaches the goal best on the development rows. `tried`: settings that
+    could have been chosen. `development` and `report` are the two runs, `on` and `where` their conditions; the second
+    run has the chosen policies and the baseline.
+    """
+
+    goal: Goal
+    chosen: pl.DataFrame
+    best: str
+    development: Result
+    report: Result
+    tried: int
+    on: str
+    where: str
+
+    def __str__(self) -> str:
+        return answer(self)
+
+    def _repr_html_(self) -> str:
+        return marked(self.report.simulated) + paragraph(answer(self)) + table_of(self.chosen).html()
+
+
+def answer(tuned: Tuned) -> str:
+    """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
+    result, name = tuned.report, tuned.best
+    said = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples. "
+    if name in result.dropped:
+        return f"{said}On the others it is not known: {result.dropped[name]}."
+    accuracy = _interval(result, name, ACCURACY)
+    if accuracy is None:
+        return f"{said}On {result.statistics.n:,} others its accuracy is not known: none of them is judged."
+    shown = NumberWithInterval.of(metric_column(ACCURACY, result.columns))
+    said += f"On {result.statistics.n:,} others its accuracy is {shown.show(accuracy)} %"
+    baseline = result.baseline
+    if baseline is not None and baseline != name:
+        said += f", {_difference(result, name, baseline)} against `{baseline}`"
+    said += f"{_cost(result, name, ranked_input(result).cost)}."
+    return " ".join(filter(None, (said, _nothing_cheaper(tuned), _kept(tuned), _by_limits(tuned))))
+
+
+def _nothing_cheaper(tuned: Tuned) -> str | None:
+    """That the choice is the baseline itself for want of others."""
+    if tuned.best != tuned.report.baseline or not tuned.goal.smallest:
+        return None
+    return "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+
+
+def _by_limits(tuned: Tuned) -> str | None:
+    """The choice where limits that hold for all settings at once must keep to the goal, as a report has it."""
+    [limit, *more] = tuned.goal.limits or [None]
+    if limit is None or more or limit.relative != "+" or limit.metric != ACCURACY or not tuned.goal.smallest:
+        return None
+    results = ranked_input(tuned.development)
+    if (
+        results.metric != ACCURACY
+        or results.cost.metric != tuned.goal.metric
+        or not results.ranks["baseline_low"].count()
+    ):
+        return None
+    sure = [
+        row
+        for row in rank(results)
+        if row.cost is not None and not row.policy.diagnostic and (row.baseline or _least(row) >= limit.number)
+    ]
+    best = min(sure, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
+    if best is None or best.policy.name == tuned.best:
+        return None
+    itself = ", the baseline itself," * best.baseline
+    return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would have been chosen."
+
+
+def _least(row: Ranked) -> float:
+    """The lower limit of its difference to the baseline."""
+    return -math.inf if row.difference is None or row.difference.low is None else row.difference.low
+
+
+def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:
+    rows = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(rows[0]) if rows else None
+
+
+def _compared(result: Result, policy: str, baseline: str, metric: str) -> ShownInterval | None:
+    found = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
+    rows = found.select("difference", "low", "high").rows()
+    return ShownInterval.of(rows[0]) if rows else None
+
+
+def _difference(result: Result, policy: str, baseline: str) -> str:
+    found = _compared(result, policy, baseline, ACCURACY)
+    if found is None:
+        return "not compared"
+    form = NumberWithInterval.of(metric_column(ACCURACY, result.columns), signed=True)
+    points = form.show(ShownInterval(found.estimate))
+    return form.show(found).replace(points, f"{points} points", 1)
+
+
+def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
+    metric, baseline, form = str(cost.metric), result.baseline, NumberWithInterval.of(cost)
+    known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
+    if policy not in known:
+        return ""
+    said = f", for {form.show(ShownInterval(known[policy]))} {cost.called}"
+    if baseline is None or baseline == policy or baseline not in known:
+        return said
+    said += f" instead of {form.show(ShownInterval(known[baseline]))}"
+    less = _compared(result, policy, baseline, f"reduction:{metric}")
+    if less is not None:
+        said += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
+    return said
+
+
+def _kept(tuned: Tuned) -> str:
+    """Whether the limits of the goal are kept on the reported examples, by the ends of the intervals."""
+    return " ".join(filter(None, (_limit(tuned, limit) for limit in tuned.goal.limits)))
+
+
+def _limit(tuned: Tuned, limit: Limit) -> str | None:
+    result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
+    if not limit.relative:
+        found, said = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+    elif limit.relative == "+" and baseline not in (None, name):
+        found = _compared(result, name, str(baseline), limit.metric)
+        points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
+        within = f"`{limit.metric}` within {points} of `{baseline}`"
+        share = metric_column(limit.metric, result.columns).share
+        said = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
+    else:
+        return None
+    if found is None or found.low is None or found.high is None:
+        return None
+    sign = 1 if limit.sign == ">=" else -1
+    least, ends = sign * limit.number, sorted((sign * found.low, sign * found.high))
+    if ends[0] >= least:
+        return f"The whole interval keeps {said}."
+    if ends[1] < least:
+        return f"The whole interval misses {said}."
+    now, other = ("keeps", "misses") if sign * found.estimate >= least else ("misses", "keeps")
+    return f"On these rows it {now} {said}; the interval does not exclude that it {other} it."

@@ -1,0 +1,204 @@
+"""Tuning: choose one setting of every family on development rows, freeze it, report it on others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal
+from replay.analyses.tune.tuned import Tuned
+from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
+from replay.data.contents import opened
+from replay.policies.base import Policy
+from replay.policies.policy_errors import errors_of
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
+from replay.runs.passes.learning import learnt_on
+from replay.runs.passes.reuse import first_ids, gate_files, seen_by
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
+from replay.runs.saved.shown import ranked_input
+from replay.sampling.own_rules import GivenRules
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, require_known
+from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.stats import settings_of
+
+
+@checks_arguments(
+    log=TAKES,
+    policies=POLICIES,
+    on=CONDITION,
+    report=CONDITION,
+    goal=f"a text such as `{EXAMPLE}`",
+    baseline="a policy's name",
+    rules=RULES,
+)
+def tune(
+    log: AnyLog,
+    policies: GivenPolicies | None = None,
+    *,
+    goal: str | Goal,
+    on: str | None = None,
+    report: str | None = None,
+    baseline: str | None = None,
+    rules: GivenRules = None,
+    **asked: Any,
+) -> Tuned:
+    """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
+
+    Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
+    `policies`, the standard suite. A family is the settings of one sweep, or a policy of its own. In each, the best
+    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. `asked` (settings, resamples,
+    measure …) goes to both runs.
+    Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
+    a feasible setting.
+    """
+    if "where" in asked:
+        raise ThinkbackError(
+            f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
+        )
+    log, _ = opened(log)
+    wanted = read_goal(goal) if isinstance(goal, str) else goal
+    if (on is None) != (report is None):
+        raise ThinkbackError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
+    halves = on is None or report is None
+    if on is None or report is None:
+        on, report = two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
+    file = load_policies(suite(log).text if policies is None else policies, rules)
+    baseline = wanted.baseline if baseline is None else baseline
+    if baseline is None and any(limit.relative for limit in wanted.limits):
+        raise ThinkbackError(
+            f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
+        )
+    rows, others = _matching(log, on, report, halves)
+    refuse_overlap(log, rows, others, "on", on)
+    _refuse_learnt(log, file.policies, rows)
+    development = run(log, file, baseline=baseline, where=on, **asked)
+    if wanted.metric is None:
+        wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
+    _known_metrics(wanted, development)
+    chosen = _choose(wanted, development, baseline)
+    names = chosen["policy"].drop_nulls().to_list()
+    if not names:
+        raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
+    kept = {*names, *([baseline] if baseline else [])}
+    frozen = development.replayed  # with numbers where the file has the threshold `all`
+    kept = _with_bases(frozen, kept)
+    left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
+    reported = run(log, left, baseline=baseline, where=report, **asked)
+    return Tuned(
+        wanted,
+        chosen,
+        _best(wanted, chosen, development),
+        development,
+        reported,
+        int(chosen["tried"].sum()),
+        on,
+        report,
+    )
+
+
+def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
+    """The examples to choose on and to report; `halves`: nobody named them."""
+    try:
+        return matching(log, on, "on"), matching(log, report, "report")
+    except ThinkbackError as error:
+        if not halves:
+            raise
+        raise ThinkbackError(
+            f"{log.address} has too few examples, or clusters of them, to choose on one half and to report the other: "
+            f"name two sets by {argument('on')} and {argument('report')}, or take a larger log"
+        ) from error
+
+
+def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
+    """Raise where settings would be chosen on examples that a policy learns from, or that its gate has seen."""
+    three = "a policy that learns needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)"
+    whom = "the examples of `on`, which settings are chosen on"
+    first: dict[tuple[str, str], Policy] = {}  # the settings of a sweep learn from the same rows
+    for policy in policies:
+        for learnt in learnt_on(policy):
+            first.setdefault(learnt, policy)
+    for (key, condition), policy in first.items():
+        with errors_of(policy.name):
+            refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
+    gates = gate_files(policies)
+    if not gates:
+        return
+    for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
+        if not gates[gate]:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({first_ids(seen)}): {three}"
+            )
+
+
+def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
+    """The names, and those of the policies that they are compared with, and these, and so on."""
+    bases = {p.name: p.against for p in policies if p.against is not None}
+    kept, fresh = set(names), set(names)
+    while fresh:
+        fresh = {bases[name] for name in fresh if name in bases} - kept
+        kept |= fresh
+    return kept
+
+
+def _known_metrics(goal: Goal, result: Result) -> None:
+    known, columns = set(result.summary["metric"]), result.columns
+    valued = set(result.summary.drop_nulls("estimate")["metric"])
+    for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
+        if metric not in known and any(column.cost and column.metric == metric for column in columns):
+            raise ThinkbackError(
+                f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
+            )
+        require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
+        if metric not in valued:
+            raise ThinkbackError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
+
+
+def two_sets(log: Log, seed: int) -> tuple[str, str]:
+    """Conditions of the examples to choose on and of those to report: the splits `dev` and `test` where the log has
+    both; else two halves by cluster, of the test examples where there are some beside others.
+    """
+    splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique()), log)["split"].drop_nulls()
+    if {"dev", "test"} <= set(splits):
+        return "split = 'dev'", "split = 'test'"
+    half = f"md5('{seed} ' || coalesce(cluster, example_id))"
+    among = "split = 'test' AND " if "test" in set(splits) and len(splits) > 1 else ""
+    return f"{among}{half} < '8'", f"{among}{half} >= '8'"
+
+
+def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
+    """Of the chosen settings the one that reaches the goal best; ties by accuracy, or by cost where that is a limit."""
+    other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
+    of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
+    found = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
+    found = found.with_columns(pl.col("value").round(12))
+    order = found.sort("value", "other", descending=[not goal.smallest, False], nulls_last=True, maintain_order=True)
+    return str(order["policy"][0])
+
+
+def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
+    """The best feasible setting of every family, diagnostics left out."""
+    estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
+    value = {(p, m): e for p, m, e in estimates.iter_rows()}
+    bounds = [limit.bound(value.get((baseline or "", limit.metric))) for limit in goal.limits]
+    families: dict[str, list[str]] = {}
+    for policy in result.policies:
+        if not policy.diagnostic:
+            families.setdefault(policy.sweep, []).append(policy.name)
+    rows, sign = [], 1 if goal.smallest else -1
+    for family, members in families.items():
+        feasible = [
+            name
+            for name in members
+            if (name, goal.metric) in value
+            and all(x.holds(value.get((name, x.metric)), bound) for x, bound in zip(goal.limits, bounds, strict=True))
+        ]
+        best = min(feasible, key=lambda name: sign * value[name, goal.metric], default=None)
+        rows.append((family, len(members), len(feasible), best, value.get((best, goal.metric))))
+    schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -1,0 +1,1 @@
+"""Policies of a result against each other: pairs, curves, headroom."""

@@ -1,0 +1,231 @@
+"""What comparing policies pair by pair found: frames, and the tables that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.notes import Note, Severity
+from toolkit.show import (
+    SIMULATED,
+    Called,
+    ColumnNote,
+    Number,
+    NumberWithInterval,
+    ShownInterval,
+    Table,
+    TableColumn,
+    Tick,
+    Words,
+    table_of,
+)
+from toolkit.show.ranking.ranking import MARKED, reasons
+from toolkit.stats.many.summary_notes import BATCHED_SECONDS
+
+FIX, FLIP, OTHER = "fix", "flip", "other answer"
+PAIRS = {
+    "first": pl.String, "second": pl.String, "metric": pl.String, "difference": pl.Float64, "low": pl.Float64,
+    "high": pl.Float64, "p_value": pl.Float64, "differs": pl.Boolean, "fixes": pl.Int64, "flips": pl.Int64,
+    "n": pl.Int64, "method": pl.String,
+}  # fmt: skip
+METRICS = ("metric", "first", "second", "difference", "low", "high", "p_value", "n", "method")
+EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "correct_first", "correct_second")
+GIVING_WAY = {"gold": 1, "correct_second": 2, "correct_first": 3}
+"""Columns of the examples that a narrow terminal does without; the change says who is right."""
+FEW = {
+    "tango": "†: fewer than twenty examples on which the two differ, so Tango's interval at the shared level.",
+    "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
+}
+"""Methods of the limits of all pairs that are marked."""
+FEW_CLUSTERS = {
+    "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
+    "max-t_few": "†: fewer than ten clusters, or means of costs of fewer than 500.",
+}
+"""The same where the examples are clustered."""
+IDENTICAL = "Identical: the same traces, costs and answers on every example; other examples may tell them apart."
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedPolicies:
+    """Policies against each other, always first minus second.
+
+    `pairs`: differences by `metric`, with limits and p-values that hold for all `compared` pairs at once; fixes and
+    flips: examples on which only the first, only the second is right. Of two that are named (`names`) it has their row
+    alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
+    for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
+    that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
+    two that are named made the same calls on every example; `called`: what tables call policies, by name.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    metric: str
+    pairs: pl.DataFrame
+    compared: int
+    metrics: pl.DataFrame | None
+    examples: pl.DataFrame | None
+    identical: bool
+    n: int
+    left_out: int
+    diagnostics: bool
+    columns: tuple[OutcomeColumn, ...]
+    level: float
+    simulated: bool
+    notes: tuple[Note, ...]
+    clustered: bool = False
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return str(self.table(limit=10))
+
+    def _repr_html_(self) -> str:
+        return self.table(limit=40).html()
+
+    def table(self, limit: int | None = None) -> Table:
+        """The metrics of two policies, or all pairs, at most `limit` of them."""
+        return self._pairs_table(limit) if self.metrics is None else self._metrics_table(self.metrics)
+
+    def examples_table(self, limit: int | None = None) -> Table | None:
+        """The examples on which two policies differ, at most `limit` of them; None where all pairs are compared, or
+        where they differ on none.
+        """
+        if self.examples is None or self.examples.is_empty():
+            return None
+        counts = {change: self.examples.filter(change=change).height for change in (FIX, FLIP, OTHER)}
+        first, second = self.names
+        notes = [
+            f"{FIX}: only `{first}` is right, {counts[FIX]:,}; {FLIP}: only `{second}` is right, {counts[FLIP]:,}; "
+            f"{OTHER}: {counts[OTHER]:,}.",
+            *self._cut(self.examples.height, limit, "examples"),
+        ]
+        shown = self.examples if limit is None else self.examples.head(limit)
+        made = table_of(shown, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
+        columns = (replace(column, drop=GIVING_WAY.get(column.name, 0)) for column in made.columns)
+        return replace(made, columns=tuple(columns))
+
+    def _pairs_table(self, limit: int | None) -> Table:
+        column, pairs = metric_column(self.metric, self.columns), self.pairs
+        decimals, scale = _places(column)
+        columns = (
+            TableColumn("first", Called(self.called)),
+            TableColumn("second", Called(self.called)),
+            TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
+            TableColumn("p", Number(4), "p_adjusted", drop=2),
+            TableColumn("told apart", Tick(), "differs"),
+            TableColumn("fixes", Number(0), "fixes", drop=1),
+            TableColumn("flips", Number(0), "flips", drop=1),
+        )
+        rows = pairs.head(pairs.height if limit is None else limit).select(
+            "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
+        )
+        made = [
+            (one, other, ShownInterval(float(change), low, high, "†" * (method in FEW)), *rest)
+            for one, other, change, low, high, method, *rest in rows.iter_rows()
+        ]
+        below = [
+            *self._cut(pairs.height, limit, "pairs"),
+            *self._scope(column),
+            ColumnNote("p: two-sided and adjusted for all pairs, step by step, so it may tell apart where Δ does not.",
+                       ("p_adjusted",)),
+            ColumnNote("fixes, flips: examples on which only the first, only the second is right.", ("fixes", "flips")),
+        ]  # fmt: skip
+        below += [why for method, why in self._few().items() if method in set(rows["method"])]
+        if rows["low"].null_count():
+            below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
+        below += ["Policies that see gold are in no pair."] if self.diagnostics else []
+        below += self._noted([self.metric])
+        title = f"Pairs of policies on {self.title}, by {column.label}"
+        return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
+
+    def _metrics_table(self, metrics: pl.DataFrame) -> Table:
+        first, second = self.names
+        columns = (
+            TableColumn("metric"),
+            TableColumn(first, Words(), "first", drop=2),
+            TableColumn(second, Words(), "second", drop=2),
+            TableColumn("Δ", Words(), "difference", core=True),
+            TableColumn("p", Number(4), "p_value", drop=1),
+            TableColumn("n", Number(0), "n", drop=3),
+        )
+        made, marks = [], set[str]()
+        for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
+            column = metric_column(name, self.columns)
+            decimals, scale = _places(column)
+            number = Number(decimals, scale, significant=2)
+            marks |= {method} if method in MARKED else set()
+            apart = None if change is None else ShownInterval(change, low, high, "†" * (method in MARKED))
+            shown = [None if value is None else number.show(value) for value in (one, other)]
+            form = NumberWithInterval(decimals, scale, signed=True, significant=2)
+            made.append((column.heading, *shown, None if apart is None else form.show(apart), p_value, n))
+        below = [
+            *([IDENTICAL] if self.identical else []),
+            f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
+            "alone, as if it had been named before the data were seen.",
+            *self._among(),
+            *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
+            *self._noted(metrics["metric"]),
+        ]
+        title = f"{first} against {second} on {self.title}"
+        return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
+
+    def _among(self) -> Iterator[str]:
+        """What holds for the two among all pairs."""
+        column = metric_column(self.metric, self.columns)
+        decimals, scale = _places(column)
+        form = NumberWithInterval(decimals, scale, signed=True)
+        for change, low, high, p_value, differs in self.pairs.select(
+            "difference", "low", "high", "p_value", "differs"
+        ).iter_rows():
+            told = "told apart" if differs else "not told apart"
+            p = "" if p_value is None else f", p {Number(4).show(p_value)}"
+            value = form.show(ShownInterval(change, low, high))
+            yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {told}."
+        yield from self._left_out()
+
+    def _few(self) -> dict[str, str]:
+        return FEW | FEW_CLUSTERS if self.clustered else FEW
+
+    def _scope(self, column: OutcomeColumn) -> Iterator[str]:
+        points = " in percentage points" * column.share
+        yield (
+            f"{self.n:,} examples. Δ: first minus second{points}; the {100 * self.level:g} % intervals of all "
+            f"{self.compared:,} pairs hold at once."
+        )
+        yield from self._left_out()
+
+    def _left_out(self) -> Iterator[str]:
+        if self.left_out:
+            yield f"{self.left_out:,} examples that only one of the results has are left out."
+
+    def _noted(self, metrics: Iterable[str]) -> list[str]:
+        """Notes on the whole, and on sums of seconds where these are shown; intervals of single values are not."""
+        names = set(metrics)
+        return [
+            str(one)
+            for one in self.notes
+            if one.severity is Severity.NOTE
+            and (not one.metrics or (one.code == BATCHED_SECONDS and names & {*one.metrics}))
+        ]
+
+    def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
+        if limit is None or height <= limit:
+            return []
+        more = f"{height - limit:,} more {what}"
+        return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
+
+    def _above(self) -> tuple[str, ...]:
+        warned = (str(one) for one in self.notes if one.severity is Severity.WARNING)
+        return (*[SIMULATED] * self.simulated, *warned)
+
+    def _marks(self) -> tuple[tuple[str, str], ...]:
+        return (("simulated", "true"),) if self.simulated else ()
+
+
+def _places(column: OutcomeColumn) -> tuple[int, float]:
+    """Decimals of a metric's numbers, and what they are multiplied with."""
+    if column.share:
+        return 1, 100.0
+    return (column.decimals if column.header else 2), column.scale

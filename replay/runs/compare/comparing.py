@@ -1,0 +1,297 @@
+"""Comparing the policies of a result, or of two on the same examples: all pairs at once, or two in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PAIRS, ComparedPolicies
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.saved.findings import Findings
+from replay.runs.saved.shown import policy_row
+from toolkit.errors import ThinkbackError, counted, require_known, suggest
+from toolkit.log import collect
+from toolkit.notes import Note, Severity, note
+from toolkit.show import short_names
+from toolkit.stats import Settings, Summary, summarise
+from toolkit.stats.bootstrap.sample import WholeSample, read_sample
+from toolkit.stats.many.pair_differences import pair_differences
+from toolkit.stats.many.simultaneous import MOST_PAIRED
+from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.stats.metrics.side_by_side import side_by_side
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A result as one side of a comparison, and what messages call it."""
+
+    found: Findings
+    called: str
+
+    @property
+    def names(self) -> list[str]:
+        return self.found.summariser.names
+
+    @property
+    def real(self) -> list[int]:
+        """Numbers of the policies that could be chosen: those that see no gold."""
+        return [number for number, one in enumerate(self.found.policies) if not one.diagnostic]
+
+    def number(self, name: str) -> int:
+        dropped = self.found.dropped
+        if name in dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {dropped[name]}")
+        require_known(name, self.names, f"no policy of {self.called} is named `{name}`")
+        return self.names.index(name)
+
+
+def compare(
+    one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None
+) -> ComparedPolicies:
+    """All pairs of a result's policies, or, with another result, all of the one with all of the other; or two of them.
+
+    Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
+    """
+    if (first is None and second is not None) or (first is not None and second is None and other is None):
+        raise ThinkbackError("name two policies to compare them, or none for all pairs")
+    if first is not None and first == second and other is None:
+        raise ThinkbackError(f"`{first}` would be compared with itself: name two policies")
+    sides = [_Side(one, "the result" if other is None else "the first result")]
+    sides += [] if other is None else [_Side(other, "the second result")]
+    whole = _Whole.of(sides, one.summariser.metric if metric is None else metric)
+    named = None
+    if first is not None:
+        behind = len(sides[0].names) if other is not None else 0
+        named = sides[0].number(first), behind + sides[-1].number(first if second is None else second)
+    return _compared(whole, sides, _family(sides), named)
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """The policies of all sides on the examples that all have."""
+
+    store: Store
+    labels: tuple[str, ...] | None
+    metric: str
+    settings: Settings
+    ids: pl.Series
+    notes: tuple[Note, ...]
+
+    @classmethod
+    def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
+        """Raises ThinkbackError where the sides have no example in common, or know it by another gold answer."""
+        ids = sides[0].found.examples["example_id"]
+        for side in sides[1:]:
+            ids = ids.filter(ids.is_in(side.found.examples["example_id"].implode()))
+        if ids.is_empty():
+            raise ThinkbackError("the two results have no example in common, so nothing can be compared in pairs")
+        outcomes = [side.found.summariser.outcomes for side in sides]
+        if len(sides) > 1:
+            _check_same(sides, ids)
+        some = None if len(ids) == len(sides[0].found.examples) and len(sides) == 1 else ids
+        stores = [one.statistics(some) for one in outcomes]
+        labels = outcomes[0].labels if len({one.labels for one in outcomes}) == 1 else None
+        keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
+        picked = [(store, range(store.policies)) for store in stores]
+        store = stores[0] if len(stores) == 1 else side_by_side(picked, keys, len(labels or ()))
+        return cls(store, labels, metric, sides[0].found.summariser.settings, ids, tuple(_of_the_first(sides)))
+
+
+def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
+    """That a setting of the statistics is the first result's, where the second has another."""
+    settings = [asdict(side.found.summariser.settings) for side in sides]
+    for name in ("level", "method", "resamples", "seed"):
+        one, other = (of[name] for of in (settings[0], settings[-1]))
+        if one != other:
+            yield note("first_settings", f"`{name}` is that of the first result, {one}; the second has {other}")
+
+
+def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
+    """Raise where the results measure success otherwise, or know the shared examples by other gold answers, or other
+    clusters.
+    """
+    measures = [side.found.provenance.get("measure", "correct") for side in sides]
+    if measures[0] != measures[1]:
+        raise ThinkbackError(
+            f"the two results measure success otherwise, by `{measures[0]}` and by `{measures[1]}`: replay both with "
+            "one `measure`"
+        )
+    frames = [side.found.examples.filter(pl.col("example_id").is_in(ids.implode())) for side in sides]
+    for what, columns in {
+        "gold answer": [frame["gold"] for frame in frames],
+        "cluster": [resampling_units(frame) for frame in frames],
+    }.items():
+        odd = columns[0].ne_missing(columns[1])
+        if odd.any():
+            example = frames[0].filter(odd)["example_id"][0]
+            raise ThinkbackError(
+                f"the two results were not made on the same examples: `{example}` has another {what} in each; "
+                "replay both on one log's examples"
+            )
+
+
+def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The pairs that limits hold for at once, as numbers of the whole; None where there are too many."""
+    if sum(len(side.real) for side in sides) > MOST_PAIRED:
+        return None
+    own = np.array(sides[0].real, np.int64)
+    if len(sides) == 1:
+        one, other = np.triu_indices(len(own), 1)
+        return own[one], own[other]
+    theirs = np.array(sides[1].real, np.int64) + len(sides[0].names)
+    return np.repeat(own, len(theirs)), np.tile(theirs, len(own))
+
+
+def _compared(
+    whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, named: tuple[int, int] | None
+) -> ComparedPolicies:
+    found, names = sides[0].found, [name for side in sides for name in side.names]
+    if family is None and named is None:
+        raise ThinkbackError(
+            f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
+            f"{MOST_PAIRED:,}): name two"
+        )
+    pairs, sample = pl.DataFrame(schema=PAIRS), None
+    if family is not None:
+        sample = read_sample(
+            whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
+            found.columns, whole.metric,
+        )  # fmt: skip
+        pairs = _pairs(whole, sample, family, names, named, turned=len(sides) == 1)
+    told: tuple[str, ...] = ()
+    made = examples = None
+    if named is not None:
+        told = _told_from_each_other(names[named[0]], names[named[1]])
+        made, examples = _alone(whole, found, named, told), _examples(whole, sides, named)
+    return ComparedPolicies(
+        title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
+        names=told,
+        metric=whole.metric,
+        pairs=pairs,
+        compared=0 if family is None else len(family[0]),
+        metrics=None if made is None else _metrics(made, told),
+        examples=examples,
+        identical=made is not None
+        and examples is not None
+        and examples.is_empty()
+        and bool(made.comparisons["identical"].any()),
+        n=len(whole.ids),
+        left_out=sum(len(side.found.examples) - len(whole.ids) for side in sides),
+        diagnostics=any(len(side.real) < len(side.names) for side in sides),
+        columns=found.columns,
+        level=whole.settings.level,
+        simulated=any(side.found.simulated for side in sides),
+        notes=(
+            *whole.notes,
+            *(made.notes if made is not None else _warnings(whole)),
+            *(on_seconds(sample) if made is None and sample is not None else ()),
+        ),
+        called=short_names([policy_row(policy) for side in sides for policy in side.found.policies]),
+        clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
+    )
+
+
+def _warnings(whole: _Whole) -> tuple[Note, ...]:
+    """Of few clusters."""
+    units = whole.store.unit
+    found = notes_on_units(len(units), len(np.unique(units)))
+    return tuple(one for one in found if one.severity is Severity.WARNING)
+
+
+def _told_from_each_other(first: str, second: str) -> tuple[str, ...]:
+    """The names of two policies, which in two results may be one."""
+    return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
+
+
+def _alone(whole: _Whole, found: Findings, named: tuple[int, int], told: tuple[str, ...]) -> Summary:
+    """The statistics of two policies by themselves, the second as the baseline."""
+    store = side_by_side([(whole.store, named)], whole.store.keys, len(whole.labels or ()))
+    return summarise(
+        store, told, labels=whole.labels, baseline=told[1], leaders=(), columns=found.columns,
+        settings=whole.settings,
+    )  # fmt: skip
+
+
+def _pairs(
+    whole: _Whole,
+    sample: WholeSample,
+    family: tuple[np.ndarray, np.ndarray],
+    names: Sequence[str],
+    named: tuple[int, int] | None,
+    turned: bool,
+) -> pl.DataFrame:
+    """The rows of all pairs, or of the one that is named; the limits are those of all in any case.
+
+    The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
+    """  # fmt: skip
+    known = [one.name for one in sample.metrics]
+    if whole.metric not in known:
+        raise ThinkbackError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
+    number = known.index(whole.metric)
+    value = np.where(sample.has[number], sample.estimates[number], np.nan)
+    first, second = family
+    there = ~np.isnan(value[first]) & ~np.isnan(value[second])
+    first, second = first[there], second[there]
+    if not len(first):
+        return pl.DataFrame(schema=PAIRS)
+    place = np.empty(len(names), np.int64)
+    worth = -value if sample.metrics[number].column.cost else value
+    place[np.argsort(-worth, kind="stable")] = np.arange(len(names))
+    if turned:
+        swap = place[first] > place[second]
+        if named is not None:  # as they were named
+            asked = (first == named[1]) & (second == named[0])
+            swap = np.where(np.isin(first, named) & np.isin(second, named), asked, swap)
+        first, second = np.where(swap, second, first), np.where(swap, first, second)
+    order = np.lexsort([place[second], place[first]])
+    made = pair_differences(sample, whole.store, number, (first[order], second[order]), whole.settings)
+    called = pl.Series(names, dtype=pl.String)
+    columns = {
+        "first": called.gather(made.first),
+        "second": called.gather(made.second),
+        "metric": pl.Series([whole.metric] * len(made.first), dtype=pl.String),
+        **{name: pl.Series(getattr(made, name), nan_to_null=True) for name in ("difference", "low", "high", "p_value")},
+        "differs": pl.Series(made.differs),
+        "fixes": pl.Series(made.fixes, nan_to_null=True).cast(pl.Int64),
+        "flips": pl.Series(made.flips, nan_to_null=True).cast(pl.Int64),
+        "n": pl.Series(made.n),
+        "method": pl.Series(made.method.tolist(), dtype=pl.String).replace("", None),
+    }
+    rows = pl.DataFrame(columns, schema=PAIRS)
+    if named is None:
+        return rows
+    return rows.filter(pl.Series(made.first == named[0]) & pl.Series(made.second == named[1]))
+
+
+def _metrics(made: Summary, told: tuple[str, ...]) -> pl.DataFrame:
+    """Every metric that both have: both values, and the difference of the pair alone."""
+    one, other = (
+        made.summary.filter(pl.col("policy") == name).select("metric", pl.col("estimate").alias(side))
+        for name, side in zip(told, ("first", "second"), strict=True)
+    )
+    both = one.join(other, on="metric", how="inner", maintain_order="left")
+    apart = made.comparisons.filter(pl.col("policy") == told[0]).drop("policy", "baseline")
+    found = both.join(apart, on="metric", how="inner", maintain_order="left").select(METRICS)
+    return found.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
+
+
+def _examples(whole: _Whole, sides: Sequence[_Side], named: tuple[int, int]) -> pl.DataFrame:
+    """The examples on which two policies differ in correctness or answer: fixes first, then flips, then others."""
+    wanted = ["example_id", "correct", "answer"]
+    names, owners = zip(*((name, side) for side in sides for name in side.names), strict=True)
+    joined = sides[0].found.examples.select("example_id", "gold")
+    for number, suffix in zip(named, ("first", "second"), strict=True):
+        outcomes = owners[number].found.outcomes_of(names[number]).select(wanted)
+        kept = collect(outcomes.filter(pl.col("example_id").is_in(whole.ids.implode())))
+        kept = kept.rename({name: f"{name}_{suffix}" for name in wanted[1:]})
+        joined = joined.join(kept, on="example_id", how="inner", maintain_order="left")
+    gained = (pl.col("correct_first") - pl.col("correct_second")).fill_null(0.0)
+    unlike = pl.col("answer_first").ne_missing(pl.col("answer_second"))
+    change = pl.when(gained > 0).then(pl.lit(FIX)).when(gained < 0).then(pl.lit(FLIP)).when(unlike).then(pl.lit(OTHER))
+    found = joined.with_columns(change=change).drop_nulls("change")
+    order = pl.col("change").replace_strict({FIX: 0, FLIP: 1, OTHER: 2}, return_dtype=pl.Int64)
+    return found.sort(order, "example_id").select(EXAMPLES)

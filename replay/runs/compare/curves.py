@@ -1,0 +1,305 @@
+"""How quality grows with the number of traces: avg@k, pass@k, majority@k and best-of-k over subsets of size k.
+
+avg, pass and best are closed forms over all subsets of the logged traces (pass@k: Chen et al. 2021,
+equation 1); majority, which has none, is a mean over seeded subsets. All of a pool's numbers are on the same
+examples, in one set of resamples; only the votes leave out examples with contested verdicts or opaque answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock, LoggedPool, Scores
+from replay.data.conditions import CONDITION, matching
+from replay.data.contents import Contents, opened
+from replay.data.needs import Needs, scores_on, together
+from replay.data.read import BlockRequest, read_block
+from replay.engine.expectation import winner_probabilities
+from replay.runs.passes.example_set import resampling_units
+from replay.sampling.orders import by_falling_score, random_keys
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.notes import Note, note
+from toolkit.progress import progress
+from toolkit.stats import OutcomeBlock, Settings, settings_of, summarise, unit_numbers
+
+MIN_SHARE = 0.95
+VOTES = "majority"
+BLOCK_EXAMPLES = 8192
+SCHEMA = pl.Schema({
+    "pool": pl.String, "verifier": pl.String, "metric": pl.String, "k": pl.Int64, "estimate": pl.Float64,
+    "low": pl.Float64, "high": pl.Float64, "n": pl.Int64,
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One number of a pool's curves: a metric at k traces, by a verifier for `best`."""
+
+    metric: str
+    k: int
+    verifier: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PoolCurves:
+    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order.
+
+    Votes have NaN on examples with contested verdicts or opaque answers, of which there are `incomparable`.
+    """
+
+    pool: str
+    plan: tuple[Curve, ...]
+    values: np.ndarray
+    examples: pl.DataFrame
+    incomparable: int = 0
+
+    def outcomes(self) -> OutcomeBlock:
+        """The values as outcomes of policies."""
+        unit = unit_numbers(resampling_units(self.examples))
+        return OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
+
+    def parts(self) -> Iterator[PoolCurves]:
+        """The curves that every example has, and those that some lack, on the examples that have them all."""
+        lacking = np.isnan(self.values)
+        partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
+        for taken, on in ((~partial, np.ones_like(whole)), (partial, whole)):
+            if taken.any():
+                plan = tuple(curve for curve, own in zip(self.plan, taken, strict=True) if own)
+                yield PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
+
+    def notes(self) -> Iterator[Note]:
+        """How many examples the votes leave out, or that there are none."""
+        if not self.incomparable:
+            return
+        judged = "contested verdicts (equal answers judged differently) or opaque answers"
+        count = f"{self.incomparable:,} of {counted(len(self.examples), 'example')}"
+        if any(curve.metric == VOTES for curve in self.plan):
+            told = f"majority@k of pool `{self.pool}` leaves out {count} with {judged}; the other curves keep them"
+        else:
+            told = f"pool `{self.pool}` has no majority@k: {judged} on {count}, which a vote cannot settle"
+        yield note("incomparable", told)
+
+
+@checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
+def curves(
+    log: AnyLog,
+    *,
+    pool: str | None = None,
+    verifier: str | None = None,
+    max_traces: int | None = None,
+    subsets: int = 100,
+    where: str | None = None,
+    settings: Settings | None = None,
+    seed: int | None = None,
+    resamples: int | None = None,
+    level: float | None = None,
+) -> pl.DataFrame:
+    """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
+
+    N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
+    fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
+    alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
+    `subsets` are the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings`
+    are those of the intervals, or some of them by keyword.
+    Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
+    Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
+    """
+    settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
+    found = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, subsets=subsets, where=where)
+    return pl.concat([curves_table(one, settings) for one in found])
+
+
+def measured(
+    log: AnyLog,
+    settings: Settings,
+    *,
+    pool: str | None = None,
+    verifier: str | None = None,
+    max_traces: int | None = None,
+    subsets: int = 100,
+    where: str | None = None,
+) -> list[PoolCurves]:
+    """The curves of each pool, example by example, for `curves` and what compares them."""
+    for name, number in (("subsets", subsets), ("max_traces", max_traces)):
+        if number is not None and number < 1:
+            raise ThinkbackError(f"{argument(name)} is {number}; it takes an integer, at least 1")
+    log, contents = opened(log)
+    if pool is not None:
+        contents.require_pool(pool)
+    if pool in contents.whole:
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
+    if verifier is not None:
+        contents.require_verifier(verifier)
+    sizes = _sizes(log)
+    if where is not None:
+        sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
+    asked = verifier, max_traces, subsets, settings.seed, sizes, pool is None
+    found = [one for name in names if (one := _pool_curves(log, contents, name, *asked)) is not None]
+    if not found:
+        raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
+    return found
+
+
+def _sizes(log: Log) -> pl.DataFrame:
+    """Judged traces of each (pool, example), up to the first gap."""
+    traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "correct"])
+    judged = traces.filter((pl.col("action") == "solve") & pl.col("correct").is_not_null())
+    place = pl.col("sample_index").rank("ordinal").over("pool", "example_id") - 1
+    replayed = judged.filter(pl.col("sample_index") == place)
+    return collect(replayed.group_by("pool", "example_id").agg(pl.len().alias("size")), log)
+
+
+def _pool_curves(
+    log: Log,
+    contents: Contents,
+    pool: str,
+    verifier: str | None,
+    max_traces: int | None,
+    subsets: int,
+    seed: int,
+    sizes: pl.DataFrame,
+    optional: bool,
+) -> PoolCurves | None:
+    """Curves of one pool; None where `optional` and there is nothing to draw."""
+    own = sizes.filter(pl.col("pool") == pool)
+    ordered = own["size"].sort()
+    most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
+    members = own.filter(pl.col("size") >= most)["example_id"]
+    if optional and (most < 2 or members.is_empty() or pool in contents.whole):
+        return None
+    if members.is_empty():
+        raise ThinkbackError(
+            f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
+        )
+    columns = ["example_id", "labels", "gold", "cluster"]
+    own_examples = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
+    examples = collect(own_examples, log).sort("example_id")
+    asked = [verifier] if verifier is not None else sorted(contents.verifiers)
+    scored_by = together(scores_on([pool], name) for name in asked)
+    wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
+    steps = sorted({2**i for i in range(most.bit_length())} | {most})
+    plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
+    plan += [Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
+    plan += [Curve("best", k, name) for name in asked for k in steps]
+    values, incomparable = _measure(log, examples, wanted, pool, plan, subsets, seed)
+    scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
+    kept = [number for number, enough in enumerate(scored) if enough]
+    votes = np.array([plan[number].metric == VOTES for number in kept])
+    whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & incomparable)).any(axis=0)
+    if verifier is not None and not scored[-1]:
+        raise ThinkbackError(
+            f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
+        )
+    own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]
+    return PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
+
+
+def _measure(
+    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every curve's value on every example (curves, E), and which of these have answers that no vote can compare."""
+    parts, incomparable = [], []
+    with progress(f"curves of {pool}", len(examples), "examples") as advance:
+        for start in range(0, len(examples), BLOCK_EXAMPLES):
+            block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+            parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
+            incomparable.append(block.pools[pool].incomparable)
+            advance(len(block.examples))
+    return np.concatenate(parts, axis=1), np.concatenate(incomparable)
+
+
+def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
+    """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score, or answers
+    cannot be compared.
+    """
+    right = np.where(pool.there, pool.judged, 0.0)
+    votes = majority_votes(block, pool, [c.k for c in plan if c.metric == VOTES], subsets, seed)
+    for curve in plan:
+        if curve.metric == "avg":
+            yield right.sum(axis=1) / pool.size
+        elif curve.metric == "pass":
+            yield pass_at(pool.size, right.sum(axis=1), curve.k)
+        elif curve.metric == VOTES:
+            voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
+            yield np.where(pool.incomparable, np.nan, voted)
+        else:
+            yield best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
+
+
+def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
+    """Probability that some trace of a random subset of k is right: 1 - C(n - c, k) / C(n, k), for n >= k (E,)."""
+    none = np.ones(len(size))
+    for drawn in range(k):
+        none *= np.maximum(size - right - drawn, 0) / (size - drawn)
+    return 1 - none
+
+
+def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
+    """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
+    valid = pool.code >= 0
+    ranked, _ = by_falling_score(pool.code, scores.score)
+    probability = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
+    counted = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
+    mean = (probability * counted).sum(axis=1)
+    return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
+
+
+def majority_votes(
+    block: LogBlock, pool: LoggedPool, sizes: Sequence[int], subsets: int, seed: int
+) -> dict[int, np.ndarray]:
+    """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
+
+    Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
+    """
+    totals = {k: np.zeros(len(pool.size)) for k in sizes}
+    for repetition in range(subsets if totals else 0):
+        keys = random_keys(block.hashes, seed, repetition, pool.code.shape[1])
+        ranks = np.argsort(np.argsort(np.where(pool.there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
+        for k, total in totals.items():
+            total += _vote(pool, pool.there & (ranks < k))
+    return {k: total / subsets for k, total in totals.items()}
+
+
+def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
+    """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
+    rows, columns = np.nonzero(seen & (pool.code >= 0))
+    code = pool.code[rows, columns]
+    counts = np.zeros((len(seen), max(pool.answers, 1)))
+    np.add.at(counts, (rows, code), 1)
+    first = np.full(counts.shape, pool.code.shape[1])
+    np.minimum.at(first, (rows, code), columns)
+    winner = np.lexsort((first, -counts), axis=1)[:, 0]
+    at = np.minimum(first[np.arange(len(seen)), winner], pool.code.shape[1] - 1)
+    return np.where(counts.max(axis=1) > 0, pool.judged[np.arange(len(seen)), at], 0.0)
+
+
+def curves_table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
+    """Means and intervals of all curves of a pool, of those on the same examples from one set of resamples."""
+    tables = pl.concat([_table(part, settings) for part in found.parts()])
+    places = {curve: place for place, curve in enumerate(found.plan)}
+    order = [places[Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
+    return tables[np.argsort(order)]
+
+
+def _table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
+    plan, pool = found.plan, found.pool
+    names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
+    summary = summarise(partial(iter, [found.outcomes()]), names, settings=settings).summary
+    accuracy = summary.filter(pl.col("metric") == "accuracy")
+    keys = pl.DataFrame(
+        [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
+        schema=dict.fromkeys(("policy", "pool", "verifier", "curve"), pl.String) | {"k": pl.Int64},
+        orient="row",
+    )
+    joined = keys.join(accuracy, on="policy", how="left", maintain_order="left")
+    return joined.select("pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n").cast(
+        SCHEMA
+    )

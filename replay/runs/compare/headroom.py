@@ -1,0 +1,306 @@
+"""What lies between each policy and an oracle: its share of the headroom, its regret, and where its gap comes from.
+
+The gap of a policy to being always right has three parts, which add up to it exactly:
+
+- generation: no trace that it might have answered with is right;
+- stopping: some of these is right, but none that it paid for;
+- selection: it paid for a right trace, and answered something else.
+
+With a graded measure in place of correctness, the best trace stands in the place of a right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.engine.calls import PolicyPath, Realization
+from replay.policies.base import Evaluator
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.passes import blocks, chunk_size, widest
+from replay.runs.saved.findings import Findings, RunSource
+from replay.runs.saved.shown import policy_row
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.notes import Note, Severity
+from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
+from toolkit.show.ranking.ranking import ON_CLUSTERS, cell_of, reasons
+from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
+from toolkit.stats.many.compare import ACCURACY
+from toolkit.stats.many.headroom import captured
+
+SHARE, REGRET = "share_of_headroom", "regret"
+GAP = GENERATION, STOPPING, SELECTION = "generation", "stopping", "selection"
+SELECTED = GAP.index(SELECTION)
+MEASURES = (SHARE, REGRET, *GAP)
+CORRECT = "correct"
+SCHEMA = {
+    "policy": pl.String, "measure": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
+    "n": pl.Int64, "method": pl.String,
+}  # fmt: skip
+HEADINGS = {
+    SHARE: "of headroom %", REGRET: "regret", GENERATION: "generation", STOPPING: "stopping", SELECTION: "selection",
+}  # fmt: skip
+ROUNDING = 1e-9
+GAPS = "gaps.parquet"
+"""The parts of the gap in a saved result."""
+
+
+@dataclass(frozen=True, eq=False)
+class Headroom:
+    """What lies between policies and an oracle.
+
+    `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
+    shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
+    """
+
+    frame: pl.DataFrame
+    oracle: str
+    baseline: str | None
+    parts: bool
+    log_name: str
+    level: float
+    simulated: bool
+    accuracy: pl.DataFrame
+    notes: tuple[Note, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def table(self, limit: int | None = None) -> Table:
+        """The best policies first, at most `limit` of them."""
+        known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
+        shown = [one for one in MEASURES if any(key[1] == one for key in known)]
+        form = NumberWithInterval(1, 100)
+        columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
+        columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(shown)]
+        order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
+        rows = []
+        for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
+            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in shown)))))
+        more = 0 if limit is None else max(0, len(rows) - limit)
+        cut = [f"{more:,} more policies are in headroom.csv."] if more else []
+        return Table(
+            f"Headroom on {self.log_name}: what policies lack to {self.oracle}",
+            tuple(columns),
+            tuple(rows[:limit]),
+            above=(SIMULATED,) if self.simulated else (),
+            below=(*cut, *self._notes(), *self._marked(), *map(str, self.notes)),
+            faint=frozenset(i for i, row in enumerate(rows[:limit]) if row[0] == self.oracle),
+            marks=(("simulated", "true"),) if self.simulated else (),
+        )
+
+    def _marked(self) -> Iterator[str]:
+        marks = reasons([*self.frame["method"], *self.accuracy["method"]], bool(self.notes))
+        if marks:
+            yield f"†: {'; '.join(marks)}."
+
+    def _notes(self) -> Iterator[str]:
+        yield f"regret: points of accuracy below `{self.oracle}`. In brackets {100 * self.level:g} % intervals."
+        if self.baseline is not None:
+            yield (
+                f"of headroom: how far from `{self.baseline}` (0) to `{self.oracle}` (100); Fieller's interval. A dash "
+                "where the two are not told apart."
+            )
+        if self.parts:
+            yield (
+                "The gap to 100 % in points: generation, no trace is right that it might have answered with; stopping, "
+                "one is, but it paid for none; selection, it paid for one and answered something else."
+            )
+        else:
+            yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
+
+
+def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
+    """The parts of the gap of every policy and example, from one pass over the log.
+
+    `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
+    """
+    plan, policies = source.plan, source.policies
+    ranked, slices = frozenset(source.acting), [policy.slices(plan.contents) for policy in policies]
+    unit = unit_numbers(resampling_units(plan.examples.frame))
+    seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
+    first = 0
+    for block in blocks(plan, policies, chunk_size(len(policies), widest(plan.contents, policies))):
+        here = slice(first, first + len(block.examples))
+        never = Evaluator(block, policies, paths=True)
+        always = never.where_act(ranked)
+        parts = np.zeros((len(GAP), len(policies), len(block.examples)))
+        everywhere = np.ones(len(block.examples), bool)
+        for number, (policy, names) in enumerate(zip(policies, slices, strict=True)):
+            acts = source.acting[policy.name][here] if policy.name in source.acting else ~everywhere
+            found = gap_of(block, never.path(policy), sorted(names))
+            could[number] |= gap_could_be(block, never.path(policy), sorted(names), ~acts)
+            if acts.any():
+                found = np.where(acts, gap_of(block, always.path(policy), sorted(names)), found)
+                could[number] |= gap_could_be(block, always.path(policy), sorted(names), acts)
+            parts[:, number] = found
+            if number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
+                seeing[number] |= bool(np.nansum(found[SELECTED]) > 0)
+        ids = block.examples["example_id"].to_numpy()
+        yield OutcomeBlock(ids, unit[here], dict(zip(GAP, parts, strict=True)))
+        first = here.stop
+    for number, missed in seeing.items():
+        could[number, SELECTED] = missed
+
+
+def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
+    """Generation, stopping and selection of a path (3, E); `names`: the slices that its answer may come from.
+
+    NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
+    """
+    paid, reached = np.zeros((2, len(block.examples)))
+    for one in path.realizations:
+        best = _best_paid(block, one)
+        paid += np.where(one.weight > 0, one.weight * best, 0.0)
+        reached = np.maximum(reached, np.where(one.weight > 0, best, 0.0))
+    for name in names:
+        pool = block.pools[name]
+        reached = np.maximum(reached, _best(pool.judgement, pool.there))
+    parts = np.stack([1 - reached, reached - paid, paid - path.outcome.correct])
+    # what is 0 in exact arithmetic, such as a mean over orders less itself
+    return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
+
+
+def gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
+    """Whether each part (parts,) could be other than 0 on some of the examples `on` (E,) for what a path pays there.
+
+    Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
+    """
+    left = several = False
+    for one in path.realizations:
+        counts = on & (one.weight > 0)
+        paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
+        for segment in one.segments:
+            for (name, verifier), mask in segment.calls.items():
+                if verifier is None:
+                    likely = block.pools[name].there * mask.probability
+                    paid[name] = np.maximum(paid[name], likely) if name in paid else likely
+        left |= any((block.pools[name].there & (paid[name] < 1))[counts].any() for name in names)
+        several |= bool((sum(likely.sum(axis=1) for likely in paid.values())[counts] > 1 + ROUNDING).any())
+    return np.array([True, left, several])
+
+
+def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
+    """What the best trace is worth that a realization pays (E,), the mean where it draws one; 0 where it pays none."""
+    best = np.zeros(len(block.examples))
+    drawn: list[tuple[np.ndarray, np.ndarray]] = []
+    for segment in realization.segments:
+        for (name, verifier), mask in segment.calls.items():
+            if verifier is not None:
+                continue
+            pool, among = block.pools[name], block.pools[name].there & (mask.among > 0)
+            some = mask.count < mask.among.sum(axis=1)
+            best = np.maximum(best, _best(pool.judgement, among & ~some[:, None]))
+            if some.any():
+                drawn.append((pool.judgement, among & some[:, None]))
+    for judgement, among in drawn:  # last, since a mean of the best is not the best of means
+        worth = np.where(among, np.fmax(best[:, None], judgement), 0.0)
+        best = np.where(among.any(axis=1), worth.sum(axis=1) / np.maximum(among.sum(axis=1), 1), best)
+    return best
+
+
+def _best(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """The highest judgement among some traces (E,); 0 where none is there or judged."""
+    return np.asarray(np.where(among & ~np.isnan(judgement), judgement, 0.0).max(axis=1, initial=0.0))
+
+
+def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl.DataFrame:
+    """The parts of every policy's gap: policy, measure, estimate, low, high, n, method. What is 0 because it cannot be
+    otherwise has no interval.
+    """
+    columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
+    could = np.zeros((len(names), len(GAP)), bool)
+    found = summarise(
+        lambda: gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
+    )
+    told = pl.DataFrame(
+        {
+            "policy": np.repeat(np.array(names, object), len(GAP)).tolist(),
+            "measure": [*GAP] * len(names),
+            "could": could.ravel(),
+        }
+    )
+    frame = found.summary.rename({"metric": "measure"}).join(told, on=["policy", "measure"], maintain_order="left")
+    return frame.with_columns(
+        pl.when("could").then(pl.col(one)).alias(one) for one in ("low", "high", "method")
+    ).select(list(SCHEMA))
+
+
+def headroom(
+    found: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
+) -> Headroom:
+    """Of each policy its share of the headroom, its regret and the parts of its gap.
+
+    `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
+    baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
+    """
+    summariser, names = found.summariser, found.summariser.names
+    oracle, baseline = oracle_of(found, oracle), summariser.baseline if baseline is None else baseline
+    if baseline is not None:
+        require_known(baseline, names, f"no policy is named `{baseline}`")
+    settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
+    made = summarise(store, names, baseline=oracle, leaders=(), columns=found.columns, settings=settings)
+    behind = made.comparisons.filter(metric=ACCURACY, baseline=oracle)
+    regrets = behind.select(
+        "policy", pl.lit(REGRET).alias("measure"), -pl.col("difference").alias("estimate"),
+        -pl.col("high").alias("low"), -pl.col("low").alias("high"), "n", "method",
+    )  # fmt: skip
+    frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
+    begins = baseline if baseline != oracle else None
+    clustered = tuple(one for one in made.notes if one.code in ON_CLUSTERS)
+    quotient = "fieller_few" if any(one.severity is Severity.WARNING for one in clustered) else "fieller"
+    if begins is not None:
+        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings.level)
+        values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
+        shares = pl.DataFrame(values, nan_to_null=True).with_columns(
+            measure=pl.lit(SHARE),
+            n=pl.lit(made.judged),
+            method=pl.when(pl.col("low").is_not_null()).then(
+                pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit(quotient))
+            ),
+        )
+        frames.append(shares)
+    frames += [] if gaps is None else [gaps]
+    places = {"policy": names, "measure": MEASURES}
+    whole = pl.concat([frame.select(list(SCHEMA)).cast(SCHEMA) for frame in frames])  # type: ignore[arg-type]
+    return Headroom(
+        frame=whole.sort(
+            pl.col(column).replace_strict(known, range(len(known)), return_dtype=pl.Int64)
+            for column, known in places.items()
+        ),
+        oracle=oracle,
+        baseline=begins,
+        parts=gaps is not None,
+        log_name=found.log_name,
+        level=settings.level,
+        simulated=found.simulated,
+        accuracy=found.summary.filter(metric=ACCURACY),
+        notes=clustered,
+        called=short_names([policy_row(policy) for policy in found.policies]),
+    )
+
+
+def oracle_of(found: Findings, named: str | None) -> str:
+    """The policy that headroom ends at. ThinkbackError where there is none."""
+    names = found.summariser.names
+    if named is not None:
+        require_known(named, names, f"no policy is named `{named}`")
+        return named
+    seeing = [policy.name for policy in found.policies if policy.diagnostic]
+    known = found.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
+    known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
+    if known.is_empty():
+        raise ThinkbackError(
+            'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
+            "another policy as `oracle`"
+        )
+    return str(known["policy"][0])

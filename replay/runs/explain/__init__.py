@@ -1,0 +1,1 @@
+"""One policy on one example, step by step."""

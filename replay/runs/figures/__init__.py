@@ -1,0 +1,1 @@
+"""The figures of a result, and the numbers that they show."""

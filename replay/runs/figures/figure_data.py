@@ -1,0 +1,312 @@
+"""What the figures of a result are drawn from: plain rows, and the same as a frame for whoever reads the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from replay.runs.compare.comparing import compare
+from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
+from replay.runs.saved.findings import Findings
+from replay.runs.saved.provenance import PolicyRecord
+from replay.runs.saved.shown import as_frame, frontier_frame, policy_row, ranked_input
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.errors import ThinkbackError, argument, counted, require_known
+from toolkit.log import Log, collect
+from toolkit.show import Ranked, frontier_figure, no_frontier, rank
+from toolkit.show.drawing.page import on_a_page
+from toolkit.show.figures.forest import PolicyDifference, forest_figure
+from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
+from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
+from toolkit.show.ranking.ranking import PolicyRow, short_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS, PANELS = 24, 12
+"""The most rows and panels of a figure where no policies are named."""
+RATE = "intervention_rate"
+
+
+@dataclass(frozen=True, eq=False)
+class FigureRequest:
+    """A result, and what is asked for of a figure: `log` is the one that was named.
+
+    `gaps` and `own_log`, the log where it was, are read where a figure needs them.
+    """
+
+    found: Findings
+    gaps: Callable[[], pl.DataFrame | None]
+    own_log: Callable[[], Log | None]
+    log: Log | None = None
+    baseline: str | None = None
+    oracle: str | None = None
+    policies: tuple[str, ...] = ()
+    cost: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FigureData:
+    """`frame`: the numbers, those of what has no room in the figure among them. `draw(width=, title=)` draws it."""
+
+    frame: pl.DataFrame
+    draw: Callable[..., Figure]
+
+
+def frontier_data(asked: FigureRequest) -> FigureData:
+    """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
+    whole = ranked_input(asked.found, cost=asked.cost)
+    results, note = whole, ""
+    if asked.policies:
+        names = asked_for(asked, whole.policies)
+        results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
+        note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
+    reason = no_frontier(results)
+    if reason:
+        raise ThinkbackError(f"there is no figure: {reason}")
+
+    def draw(*, width: float, title: str) -> Figure:
+        drawn = frontier_figure(results, title, width, note)
+        assert drawn is not None
+        return drawn
+
+    return FigureData(frontier_frame(results), draw)
+
+
+def _called(found: Findings) -> dict[str, str]:
+    """What figures call policies, by name."""
+    return short_names([policy_row(one) for one in found.policies], always=True)
+
+
+def asked_for(asked: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
+    """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
+    for name in asked.policies:
+        if name in asked.found.dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+        names = {one for policy in known for one in (policy.name, policy.sweep)}
+        require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
+    return {policy.name for policy in known if {policy.name, policy.sweep} & {*asked.policies}}
+
+
+def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+    """The rows that a figure has room for, the best first, and how many it leaves out.
+
+    Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
+    """
+    ranked = [row for row in rank(ranked_input(asked.found)) if row.quality is not None]
+    if asked.policies:
+        names = asked_for(asked, [row.policy for row in ranked])
+        return [row for row in ranked if row.policy.name in names], 0
+    must = {asked.baseline or asked.found.baseline, asked.found.leader}
+    wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
+    kept = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
+    return [row for row in wanted if row.policy.name in kept], len(ranked) - len(kept)
+
+
+def fitting(
+    figure: Callable[..., Figure],
+    rows: Sequence[Any],
+    must: Collection[str] = (),
+    said: Sequence[str] = (),
+    left_out: int = 0,
+    what: tuple[str, str] = ("more policy", "more policies"),
+    **look: Any,
+) -> Callable[..., Figure]:
+    """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
+
+    Below stand `said` and how many rows are in the CSV alone, the `left_out` among them.
+    """
+
+    def draw(*, width: float, title: str) -> Figure:
+        def some(count: int) -> Figure:
+            first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
+            more = left_out + len(rows) - len(first)
+            note = "; ".join([*said, *([f"{counted(more, *what)} in the CSV"] if more else [])])
+            return figure([rows[number] for number in sorted(first)], note=note, title=title, width=width, **look)
+
+        return on_a_page(some, len(rows))
+
+    return draw
+
+
+def forest_data(asked: FigureRequest) -> FigureData:
+    """Each policy's difference to a baseline, by the metric that ranks.
+
+    To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
+    been chosen by what was seen. Without either, the leader is the baseline.
+    """
+    found = asked.found
+    own = asked.baseline is None or asked.baseline == found.baseline
+    baseline = asked.baseline or found.baseline or found.leader
+    if baseline is None:
+        raise ThinkbackError(f"there is no policy to compare with: name one as {argument('baseline')}")
+    named = {policy.name: policy for policy in found.policies}
+    require_known(baseline, named, f"no policy is named `{baseline}`")
+    if named[baseline].diagnostic and baseline != found.baseline:
+        raise ThinkbackError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
+    column = metric_column(found.summariser.metric, found.columns)
+    scale = 100.0 if column.share else column.scale
+    own = own and found.baseline is not None
+    told = dict(_to_own(found) if own else _to_another(found, baseline, column))
+    stepwise = _apart_by_p(found) if own else _apart_in_pairs(found, baseline)
+    rows, left_out = _shown(asked, ROWS)
+    made = {
+        name: PolicyDifference(
+            name,
+            scale * change,
+            _times(low, scale),
+            _times(high, scale),
+            bool(named[name].diagnostic),
+            stepwise=name in stepwise,
+        )
+        for name, (change, low, high) in told.items()
+    }
+    called = _called(found)
+    listed = [row.policy.name for row in rows if row.policy.name in made]
+    shown = [replace(made[name], name=called[name]) for name in listed]
+    level = f"{100 * found.summariser.settings.level:g} %"
+    said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
+    if any(row.stepwise and row.around_zero for row in shown):
+        said.append("p, taken step by step, may tell apart where limits do not")
+    frame = as_frame([*made.values()], PolicyDifference).select(
+        "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
+        low="low", high="high", diagnostic="diagnostic",
+    )  # fmt: skip
+    look: dict[str, Any] = {
+        "baseline": called[baseline],
+        "quality": column.label,
+        "unit": "points" if column.share else "",
+        "simulated": found.simulated,
+    }
+    must = {called[one] for one in (baseline, found.leader) if one in called}
+    return FigureData(frame, fitting(forest_figure, shown, must, said, left_out, **look))
+
+
+def _times(value: float | None, scale: float) -> float | None:
+    return None if value is None else scale * value
+
+
+Limits = tuple[float, float | None, float | None]
+
+
+def _to_own(found: Findings) -> Iterator[tuple[str, Limits]]:
+    for row in rank(ranked_input(found)):
+        if row.baseline:
+            yield row.policy.name, (0.0, None, None)
+        elif row.difference is not None:
+            yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
+
+
+def _apart_by_p(found: Findings) -> set[str]:
+    """Policies that the adjusted p-value tells apart from the run's baseline."""
+    tail = 1 - found.summariser.settings.level
+    return {row.policy.name for row in rank(ranked_input(found)) if row.p_value is not None and row.p_value < tail}
+
+
+def _apart_in_pairs(found: Findings, baseline: str) -> set[str]:
+    """Policies that are told apart from a policy among all pairs."""
+    apart = compare(found, None, None, None, None).pairs.filter("differs")
+    return {*apart.filter(second=baseline)["first"], *apart.filter(first=baseline)["second"]}
+
+
+def _to_another(found: Findings, baseline: str, column: OutcomeColumn) -> Iterator[tuple[str, Limits]]:
+    """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
+    values = dict(found.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
+    pairs = compare(found, None, None, None, None).pairs
+    ahead = pairs.filter(second=baseline).select("first", "difference", "low", "high")
+    behind = pairs.filter(first=baseline).select("second", *(-pl.col(one) for one in ("difference", "high", "low")))
+    limits: dict[str, Limits] = {name: (gain, low, high) for name, gain, low, high in ahead.iter_rows()}
+    limits |= {name: (gain, low, high) for name, gain, low, high in behind.iter_rows()}
+    if values.get(baseline) is None:
+        raise ThinkbackError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
+    for row in rank(ranked_input(found)):
+        name, value = row.policy.name, values.get(row.policy.name)
+        if value is not None:
+            yield name, limits.get(name, (value - values[baseline], None, None))
+
+
+def headroom_data(asked: FigureRequest) -> FigureData:
+    """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
+    found = asked.found
+    room = headroom(found, asked.gaps(), asked.oracle, asked.baseline)
+    if not room.parts:
+        how = f"replay again with {argument('headroom')}"
+        raise ThinkbackError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
+    told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
+    right = dict(room.accuracy.select("policy", "estimate").iter_rows())
+    rows, left_out = _shown(asked, ROWS)
+    called = _called(found)
+    bars = []
+    for row in rows:
+        parts = {part: told.get((row.policy.name, part), [None])[0] for part in GAP}
+        if None in parts.values():
+            continue
+        share, low, high = told.get((row.policy.name, SHARE), [None] * 3)[:3]
+        ends = row.policy.name in (room.baseline, room.oracle)
+        bars.append(
+            PolicyGap(
+                name=called[row.policy.name],
+                accuracy=right[row.policy.name],
+                selection=parts[SELECTION],
+                stopping=parts[STOPPING],
+                generation=parts[GENERATION],
+                share=share,
+                low=None if ends else low,
+                high=None if ends else high,
+                diagnostic=bool(row.policy.diagnostic),
+            )
+        )
+    ends_said = []
+    if room.baseline is not None:
+        ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
+    limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
+    must = {called[one] for one in (room.baseline, room.oracle, found.leader) if one in called}
+    accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
+    draw = fitting(gap_figure, bars, must, [*ends_said, *limits], left_out, simulated=found.simulated)
+    return FigureData(pl.concat([accuracy, room.frame]), draw)
+
+
+def stopping_data(asked: FigureRequest) -> FigureData:
+    """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
+    found = asked.found
+    whole = pl.col("traces").round().cast(pl.Int64)
+    counts = collect(
+        found.outcomes.filter(pl.col("traces").is_not_null())
+        .group_by("policy", traces=whole)
+        .agg(examples=pl.len().cast(pl.Int64), paid=pl.col("traces").sum(), odd=(pl.col("traces") != whole).any())
+    )
+    if counts.is_empty():
+        raise ThinkbackError("no policy has a number of traces")
+    place = {name: number for number, name in enumerate(found.summariser.names)}
+    counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
+    counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
+    by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
+    rows, _ = _shown(asked, len(found.policies))
+    rows = [row for row in rows if row.policy.name in by_policy]
+    if not asked.policies:
+        varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
+        rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
+    if not rows:
+        raise ThinkbackError(
+            "every policy pays for the same number of traces on each example, so there is no histogram to draw"
+        )
+    shown = rows if asked.policies else rows[:PANELS]
+    called = _called(found)
+    made = [
+        StoppingTimes(
+            called[row.policy.name],
+            tuple((mine := by_policy[row.policy.name])["traces"]),
+            tuple(mine["share"]),
+            float(mine["paid"].sum()) / float(mine["examples"].sum()),
+            bool(row.policy.diagnostic),
+        )
+        for row in shown
+    ]
+    rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
+    said = ["means over orders are rounded"] * rounded
+    left_out = len(rows) - len(shown)
+    frame = counts.select("policy", "traces", "examples", "share")
+    return FigureData(frame, fitting(stopping_figure, made, (), said, left_out, simulated=found.simulated))

@@ -1,0 +1,91 @@
+"""The figures of a result by their names, and how they are written, with their numbers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.runs.figures.figure_data import (
+    FigureData,
+    FigureRequest,
+    forest_data,
+    frontier_data,
+    headroom_data,
+    stopping_data,
+)
+from replay.runs.figures.gate_data import gates_data
+from replay.runs.figures.score_data import scores_data
+from toolkit.errors import ThinkbackError, argument, require_known
+from toolkit.files import check_replaceable, replacing_file
+from toolkit.show import save_figure, table_of
+from toolkit.show.document.report import FORMATS
+
+OPTIONS = ("baseline", "oracle", "policies", "cost", "log")
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """`shows`: what it draws; `make`: what from; `takes`: the options that it takes."""
+
+    shows: str
+    make: Callable[[FigureRequest], FigureData]
+    takes: tuple[str, ...] = ()
+
+
+FIGURES = {
+    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("policies", "cost")),
+    "forest": FigureKind("differences to a baseline with simultaneous limits", forest_data, ("baseline", "policies")),
+    "headroom": FigureKind(
+        "the gap to always right: generation, stopping, selection", headroom_data, ("baseline", "oracle", "policies")
+    ),
+    "stopping": FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
+    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
+    "gates": FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
+}
+
+
+def figure_kind(name: str, given: Sequence[str] = ()) -> FigureKind:
+    """The figure of a name. ThinkbackError where there is none, or it does not take one of the options given."""
+    require_known(name, FIGURES, f"no figure is called `{name}`")
+    kind = FIGURES[name]
+    for option in given:
+        if option not in kind.takes:
+            takers = [one for one, other in FIGURES.items() if option in other.takes]
+            raise ThinkbackError(
+                f"the figure `{name}` takes no {argument(option)}; it is for {', '.join(f'`{one}`' for one in takers)}"
+            )
+    return kind
+
+
+def check_figure_file(out: Path, force: bool, inputs: Sequence[str | Path | None]) -> None:
+    """ThinkbackError where a figure could not be written as `out`."""
+    for path in _paths(out):
+        check_replaceable(path, force, inputs=inputs)
+
+
+def write_figure(data: FigureData, out: Path, width: float, title: str, simulated: bool, force: bool) -> list[Path]:
+    """Write a figure as `out`, whose ending is its format, all of them without one, and its numbers as CSV beside it:
+    all files or none. The paths are given back.
+    """
+    *figures, numbers = paths = _paths(out)
+    drawn = data.draw(width=width, title=title)
+    with ExitStack() as held:
+        for path in figures:
+            place = held.enter_context(replacing_file(path, force))
+            save_figure(drawn, place, path.suffix)
+        marks = {"simulated": "true"} if simulated else {}
+        place = held.enter_context(replacing_file(numbers, force))
+        place.write_text(table_of(data.frame).csv(marks), encoding="utf-8")
+    return paths
+
+
+def _paths(out: Path) -> list[Path]:
+    """The files of a figure, the CSV last."""
+    if not out.suffix:
+        return [out.with_name(f"{out.name}.{one}") for one in (*FORMATS, "csv")]
+    if out.suffix[1:] not in FORMATS:
+        endings = ", ".join(f"`.{one}`" for one in FORMATS)
+        raise ThinkbackError(f"a figure ends in {endings}, or has no ending for all of them: not `{out.name}`")
+    return [out, out.with_suffix(".csv")]

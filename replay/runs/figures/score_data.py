@@ -1,0 +1,139 @@
+"""Scores of right and of wrong traces by verifier: from a saved result's part by trace, or from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.needs import slice_name
+from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, asked_for, fitting
+from replay.runs.saved.paid_traces import SCORES, TRACES
+from toolkit.errors import ThinkbackError, argument
+from toolkit.log import Log, collect
+from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
+from toolkit.stats.curves.roc import auc
+
+BINS, FEW = 24, 12
+"""Bins of a panel; distinct scores up to which each has a bin of its own."""
+TAIL = 0.005
+"""Share of scores at each end that the first and the last bin take together, however far out they lie."""
+SOLVE = "solve"
+
+
+def scores_data(asked: FigureRequest) -> FigureData:
+    """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
+    found = asked.found
+    saved = found.folder if found.folder is not None and found.folder.has(f"{SCORES}.parquet") else None
+    log = asked.own_log() if asked.log is None and saved is None else asked.log
+    if log is not None:
+        rows, whose = scores_of_log(log, found.examples["example_id"]), "all traces of the examples compared"
+    elif saved is not None:
+        scores, traces = (pl.read_parquet(saved.file(f"{name}.parquet")) for name in (SCORES, TRACES))
+        keys = ["example_id", "slice", "sample"]
+        rows = scores.join(traces.select(*keys, "correct"), on=keys).select("verifier", "slice", "score", "correct")
+        whose = "traces that some policy paid for"
+    else:
+        raise ThinkbackError(
+            f"the result was saved without traces, and its log is not where it was: name it as {argument('log')}, or "
+            f"replay again with {argument('traces')}"
+        )
+    rows = rows.filter(pl.col("score").is_finite() & pl.col("correct").is_not_null())
+    groups = rows.partition_by("verifier", "slice", as_dict=True)
+    ranked = sorted(groups.items(), key=lambda group: (-group[1].height, group[0]))
+    if not ranked:
+        raise ThinkbackError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
+    several = len({slice_ for (_, slice_), _ in ranked}) > 1
+    if asked.policies:
+        ranked = _read_by(asked, ranked)
+    made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
+    said = [whose, "AUC: how often a right one scores above a wrong one"]
+    shown = made if asked.policies else made[:PANELS]
+    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
+    left_out = len(made) - len(shown)
+    return FigureData(
+        frame, fitting(distributions_figure, shown, (), said, left_out, ("more", "more"), simulated=found.simulated)
+    )
+
+
+Group = tuple[tuple[Any, ...], pl.DataFrame]
+
+
+def _read_by(asked: FigureRequest, groups: list[Group]) -> list[Group]:
+    """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
+    names = asked_for(asked, asked.found.policies)
+    words = [{*_words(policy.settings)} for policy in asked.found.policies if policy.name in names]
+    kept = [
+        ((by, on), rows)
+        for (by, on), rows in groups
+        if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
+    ]
+    if not kept:
+        raise ThinkbackError("no verifier's scores of judged traces are read by the policies named")
+    return kept
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every text among settings, however deep."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _words(one)
+
+
+def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
+    """example_id, verifier, slice, score, correct of every scored and judged trace of some examples."""
+    mine = pl.col("example_id").is_in(ids.implode())
+    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(mine)
+    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(mine)
+    known = scores.filter(pl.col("score").is_not_null()).select("trace_id", "verifier", "score")
+    parents = traces.select(parent_id="trace_id", parent="pool")
+    judged = traces.filter(pl.col("correct").is_not_null()).join(parents, on="parent_id", how="left")
+    whole = collect(judged.join(known, on="trace_id").drop("trace_id", "parent_id"), log)
+    kinds = whole.select("action", "pool", "parent").unique()
+    names = [
+        pool if action == SOLVE else slice_name(action, parent or "?") for action, pool, parent in kinds.iter_rows()
+    ]
+    named = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
+    found = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
+    return found.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
+
+
+def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
+    scores, right = rows["score"].to_numpy().astype(float), rows["correct"].to_numpy() > 0.5
+    edges = _edges(scores)
+    held = np.clip(scores, edges[0], edges[-1])
+    shares = [np.histogram(held[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
+    area = auc(scores, right.astype(float))
+    of_right, of_wrong = (tuple(map(float, one)) for one in shares)
+    values = np.unique(scores)
+    return ScoreDistribution(
+        name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area,
+        tuple(map(float, values)) if len(values) <= FEW else (),
+    )  # fmt: skip
+
+
+def _edges(scores: np.ndarray) -> np.ndarray:
+    """Ends of the bins: around each of a few distinct scores, else evenly over nearly all of them."""
+    values = np.unique(scores)
+    if len(values) == 1:
+        return values[0] + np.array([-0.5, 0.5])
+    if len(values) <= FEW:
+        half = 0.45 * np.diff(values).min()
+        return np.stack([values - half, values + half], axis=1).ravel()
+    low, high = np.quantile(scores, [TAIL, 1 - TAIL])
+    return np.linspace(low, high, BINS + 1) if low < high else np.linspace(values[0], values[-1], BINS + 1)
+
+
+def _as_frame(verifier: str, slice_: str, one: ScoreDistribution) -> pl.DataFrame:
+    size = len(one.right)
+    return pl.DataFrame(
+        {"verifier": [verifier] * size, "slice": [slice_] * size, "from": one.edges[:-1], "to": one.edges[1:],
+         "right": one.right, "wrong": one.wrong, "auc": [one.auc] * size},
+        schema_overrides={"auc": pl.Float64},
+    )  # fmt: skip

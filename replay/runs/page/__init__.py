@@ -1,0 +1,1 @@
+"""A saved result as one page for a browser."""

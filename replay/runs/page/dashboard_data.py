@@ -1,0 +1,354 @@
+"""What a dashboard shows of a saved result but for single examples: plain data, ready for JSON.
+
+Policies are numbered as the ranked table has them, the best first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.runs.compare.comparing import compare
+from replay.runs.compare.headroom import GAPS, headroom
+from replay.runs.saved.findings import Findings
+from replay.runs.saved.saved_folder import SavedFolder
+from replay.runs.saved.shown import ranked_input
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.errors import ThinkbackError, counted
+from toolkit.printable import printable
+from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
+from toolkit.show.ranking.ranking import Ranked, rank
+from toolkit.show.ranking.results import no_frontier
+from toolkit.show.ranking.takeaway import takeaway
+from toolkit.show.tables.table_content import DASH, TableColumn
+
+BASELINES, DIFFERENCES = 24, 3_000
+"""Policies that others can be compared with on a page, and the most differences that it has room for."""
+DIGITS = 7
+"""Significant digits of numbers on the page."""
+
+Json = dict[str, Any]
+
+
+def described(found: Findings, folder: SavedFolder, name: str) -> Json:
+    """A result as a page shows it; `name` is what the page calls it. Parts that it was saved without are null."""
+    results = ranked_input(found)
+    rows = rank(results)
+    table = ranked_table(results) if rows else None
+    said = takeaway(results)
+    above, below = (results.notes, ()) if table is None else (table.above, table.below)
+    number = {row.policy.name: place for place, row in enumerate(rows)}
+    curves = pl.read_parquet(folder.file("curves.parquet")) if folder.has("curves.parquet") else None
+    return {
+        "name": printable(name),
+        "log": printable(found.log_name),
+        "takeaway": None if said is None else _in_plain_text(said),
+        "basis": basis(found),
+        "n": found.statistics.n,
+        "level": found.summariser.settings.level,
+        "metric": found.summariser.metric,
+        "cost": str(results.cost.metric),
+        "metrics": [*_metrics(results, rows)],
+        "noFront": no_frontier(results) if rows else "the result has no policy",
+        "table": {"columns": [], "rows": []} if table is None else _table(table, results),
+        "policies": [*_policies(found, rows, number)],
+        "baseline": number.get(found.baseline or ""),
+        "leader": number.get(found.leader or ""),
+        "pairs": _pairs(found, results, rows, number),
+        "sweeps": [*_sweeps(found, rows, number)],
+        "headroom": _headroom(found, folder, number),
+        "curves": None if curves is None else _curves(curves),
+        "warnings": [*[SIMULATED] * found.simulated, *_in_plain_texts(above, but=SIMULATED)],
+        "notes": [*_in_plain_texts(below, but=said)],
+        "leftOut": [*_left_out(found)],
+    }
+
+
+def number_of(value: Any) -> float | int | None:
+    """A number as JSON has it, in so many digits as are shown; None for what is none."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+
+def numbers(values: pl.Series) -> list[float | None]:
+    """The numbers of a column."""
+    return [number_of(value) for value in values]
+
+
+def basis(found: Findings) -> str:
+    """What the numbers rest on, in a few sentences."""
+    settings, made = found.summariser.settings, found.provenance
+    policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
+    where = f" where {made['where']}" if made.get("where") else ""
+    judged = f", {found.statistics.judged:,} of them judged" if found.statistics.judged != found.statistics.n else ""
+    told = [f"{policies} on {examples}{judged} of the log {found.log_name}{where}"]
+    told.append(f"baseline: {found.baseline}" if found.baseline is not None else "no baseline")
+    how = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
+    told.append(f"{100 * settings.level:g} % intervals ({settings.method}, {how})")
+    return printable(f"{'; '.join(told)}.")
+
+
+def _in_plain_text(sentence: str) -> str:
+    """As a page says it: without the signs that set names apart in a terminal."""
+    return printable(sentence.replace("`", ""))
+
+
+def _in_plain_texts(notes: Iterable[object], but: str | None) -> Iterator[str]:
+    return (_in_plain_text(str(note)) for note in notes if note != but)
+
+
+def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
+    """The metrics of which some policy has a value: how they are written, and each policy's value with its limits."""
+    place = {row.policy.name: number for number, row in enumerate(rows)}
+    summary = results.summary.filter(pl.col("policy").is_in(list(place)))
+    for (metric,), frame in summary.partition_by("metric", as_dict=True, maintain_order=True).items():
+        if frame["estimate"].null_count() == len(frame):
+            continue
+        column = metric_column(str(metric), results.columns)
+        told: dict[str, list[float | None]] = {part: [None] * len(rows) for part in ("estimate", "low", "high")}
+        for policy, *values in frame.select("policy", *told).iter_rows():
+            for part, value in zip(told, values, strict=True):
+                told[part][place[policy]] = number_of(value)
+        yield {**form_of(column), "metric": metric, **told}
+
+
+def form_of(column: OutcomeColumn) -> Json:
+    """How the numbers of a metric are written."""
+    return {
+        "label": printable(column.heading),
+        "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
+        "scale": 100.0 if column.share else column.scale,
+        "decimals": 1 if column.share else column.decimals if column.header else 2,
+        "significant": 0 if column.share else column.significant,
+        "share": column.share,
+        "cost": column.cost,
+        "quality": column.quality,
+    }
+
+
+LEAST_FIRST = ("place", "rank", "p_adjusted", "flip_rate")
+"""Columns of numbers of which the least is the best, beside the costs."""
+
+
+def _table(table: Table, results: RankedInput) -> Json:
+    """The ranked table: cells as people read them, what they are sorted by, and whether most comes first."""
+    kept = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
+    least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
+    least |= {"corrected", "difference"} if results.quality.cost else set()
+    columns = []
+    for column in (table.columns[i] for i in kept):
+        key, align = column.key or column.name, column.form.align
+        columns.append({"name": column.name, "key": key, "align": align, "down": align != "left" and key not in least})
+    texts = table.texts()
+    made = []
+    for row, cells in zip(table.rows, texts, strict=True):
+        made.append([[cells[i], _sorted_by(table.columns[i], row[i])] for i in kept])
+    return {"columns": columns, "rows": made}
+
+
+def _is_filled(column: TableColumn, cells: Sequence[Any]) -> bool:
+    return not (column.if_filled and all(cell in (None, "", DASH) for cell in cells))
+
+
+def _sorted_by(column: TableColumn, cell: Any) -> float | int | str | None:
+    """A cell's first value in full precision: a number, or a text."""
+    if cell is None:
+        return None
+    value = column.form.values(cell)[0]
+    if isinstance(value, str):
+        return {"true": 1, "false": 0}.get(value, value) or None
+    return number_of(value)
+
+
+def _policies(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+    kinds = {policy.name: policy for policy in found.policies}
+    called = short_names([row.policy for row in rows], always=True)
+    for row in rows:
+        policy = kinds[row.policy.name]
+        yield {
+            "name": policy.name,
+            "called": printable(called[policy.name]),
+            "kind": policy.kind,
+            "diagnostic": printable(policy.diagnostic),
+            "sweep": printable(policy.label or policy.sweep) if policy.sweep_size > 1 else "",
+            "front": bool(row.on_front),
+            "ties": bool(row.ties),
+            "leads": row.leads,
+            "base": number.get(policy.base),
+        }
+
+
+def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]) -> Json:
+    """Differences of all policies to each of some baselines, policy minus baseline, by baseline.
+
+    To the run's own baseline their limits hold for all such differences, to any other for all pairs of policies.
+    """
+    first = [number[one] for one in (found.baseline, found.leader) if one is not None and one in number]
+    usual = [place for place, row in enumerate(rows) if not row.policy.diagnostic and row.quality is not None]
+    most = max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))
+    value = {place: row.quality.estimate for place, row in enumerate(rows) if row.quality is not None}
+    empty: Json = dict.fromkeys(("low", "high", "p", "fixes", "flips", "differs"))
+    made = {
+        base: [None if place not in value else {**empty, "difference": number_of(value[place] - value[base])}
+               for place in range(len(rows))]
+        for base in _baselines(rows, first, usual, most) if base in value
+    }  # fmt: skip
+    if len(value) > 1:
+        _tell_all_pairs(made, found, rows, number)
+    if results.baseline in number and (own := number[str(results.baseline)]) in made:
+        _tell_own(made[own], rows, results.level)
+    return {
+        "baselines": [*made],
+        "left": len([place for place in usual if place not in made]),
+        **{part: [[None if one is None else one[part] for one in told] for told in made.values()]
+           for part in ("difference", *empty)},
+    }  # fmt: skip
+
+
+def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
+    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+
+    Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
+    """
+    swept = {place for place in usual if rows[place].policy.sweep_size > 1 and not rows[place].chosen}
+    kept = list(dict.fromkeys(first))
+    for group in ([place for place in usual if place not in swept], [place for place in usual if place in swept]):
+        left = [place for place in group if place not in kept]
+        room = min(most - len(kept), len(left))
+        kept += [left[at] for at in np.linspace(0, len(left) - 1, room).round().astype(int)] if room > 0 else []
+    return kept[:most]
+
+
+Told = dict[int, list[Json | None]]
+
+
+def _tell_all_pairs(made: Told, found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
+    """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
+    try:
+        pairs = compare(found, None, None, None, None).pairs
+    except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
+        return
+    bases = [rows[base].policy.name for base in made]
+    for pair in pairs.filter(pl.any_horizontal(pl.col("first", "second").is_in(bases))).iter_rows(named=True):
+        one, other = number[pair["first"]], number[pair["second"]]
+        for base, place, sign in ((other, one, 1), (one, other, -1)):
+            if base in made and (told := made[base][place]) is not None:
+                told |= _turned(pair, sign)
+
+
+def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
+    """Adds the limits that hold for all differences to the run's own baseline."""
+    for told, row in zip(own, rows, strict=True):
+        if told is not None and row.difference is not None:
+            told |= {
+                "difference": number_of(row.difference.estimate),
+                "low": number_of(row.difference.low),
+                "high": number_of(row.difference.high),
+                "p": number_of(row.p_value),
+                "differs": None if row.p_value is None else row.p_value < 1 - level,
+            }
+
+
+def _turned(pair: Mapping[str, Any], sign: int) -> Json:
+    low, high = (pair["low"], pair["high"]) if sign > 0 else (pair["high"], pair["low"])
+    fixes, flips = (pair["fixes"], pair["flips"]) if sign > 0 else (pair["flips"], pair["fixes"])
+    return {
+        "difference": number_of(sign * pair["difference"]),
+        "low": None if low is None else number_of(sign * low),
+        "high": None if high is None else number_of(sign * high),
+        "p": number_of(pair["p_value"]),
+        "fixes": fixes,
+        "flips": flips,
+        "differs": pair["differs"],
+    }
+
+
+def _sweeps(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+    """Every sweep with its keys and their values: for each setting the place of its value of each key, and its policy.
+
+    A gate with every threshold has the means of all of them; those that are no policies have no limits.
+    """
+    swept: dict[str, list[Any]] = {}
+    for policy in found.policies:
+        if policy.swept and policy.sweep_size > 1:
+            swept.setdefault(policy.sweep, []).append(policy)
+    for sweep, members in swept.items():
+        thresholds = None if found.thresholds is None else found.thresholds.filter(policy=sweep).sort("threshold")
+        if thresholds is not None and len(thresholds):
+            yield _all_thresholds(sweep, members, thresholds, number)
+            continue
+        keys = [key for key, _ in members[0].swept]
+        values = [_ordered([dict(one.swept)[key] for one in members]) for key in keys]
+        yield {
+            "name": printable(members[0].label or sweep),
+            "keys": [
+                {"key": printable(key), "values": [*map(_said, of)]} for key, of in zip(keys, values, strict=True)
+            ],
+            "at": [[of.index(dict(one.swept)[key]) for key, of in zip(keys, values, strict=True)] for one in members],
+            "policy": [number[one.name] for one in members],
+            "means": {},
+        }
+
+
+def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, number: Mapping[str, int]) -> Json:
+    mine = {dict(one.swept)[members[0].swept[0][0]]: number[one.name] for one in members}
+    means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
+    return {
+        "name": printable(members[0].label or sweep),
+        "keys": [{"key": printable(members[0].swept[0][0]), "values": [*map(_said, rows["threshold"])]}],
+        "at": [[place] for place in range(len(rows))],
+        "policy": [mine.get(value) for value in rows["threshold"]],
+        "means": {name: numbers(rows[name]) for name in means if rows[name].null_count() < len(rows)},
+    }
+
+
+def _ordered(values: Sequence[Any]) -> list[Any]:
+    """The distinct values, in order where they are numbers."""
+    distinct = list(dict.fromkeys(values))
+    plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
+    return sorted(distinct) if plain else distinct
+
+
+def _said(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+
+
+def _headroom(found: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
+    """What policies capture of the headroom; None where no policy sees gold."""
+    gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
+    try:
+        room = headroom(found, gaps)
+    except ThinkbackError:
+        return None
+    measures: dict[str, list[Any]] = {}
+    for policy, measure, estimate, low, high, *_ in room.frame.iter_rows():
+        mine = measures.setdefault(measure, [None] * len(number))
+        mine[number[policy]] = [number_of(estimate), number_of(low), number_of(high)]
+    accuracy = {policy: number_of(value) for policy, value in room.accuracy.select("policy", "estimate").iter_rows()}
+    right = [accuracy.get(policy) for policy in number]
+    ends = {"oracle": number[room.oracle], "baseline": None if room.baseline is None else number[room.baseline]}
+    return {**ends, "parts": room.parts, "accuracy": right, "measures": measures}
+
+
+def _curves(curves: pl.DataFrame) -> list[Json]:
+    kept = curves.drop_nulls("estimate")
+    return [
+        {
+            "pool": printable(row["pool"]),
+            "series": printable(row["metric"] + (f" ({row['verifier']})" if row["verifier"] is not None else "")),
+            **{part: number_of(row[part]) for part in ("k", "estimate", "low", "high", "n")},
+        }
+        for row in kept.iter_rows(named=True)
+    ]
+
+
+def _left_out(found: Findings) -> Iterator[tuple[str, str, str]]:
+    for name, why in found.dropped.items():
+        yield "policy", printable(name), _in_plain_text(why)
+    for name, why in found.excluded.items():
+        yield "example", printable(name), _in_plain_text(why)

@@ -1,0 +1,1 @@
+"""Passes over a log: which policies serve which examples, and their outcomes on disk."""

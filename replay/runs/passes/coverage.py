@@ -1,0 +1,240 @@
+"""Which examples a run compares its policies on, which policies it drops first, and what must be said about that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from replay.data.needs import Action, Needs
+from replay.engine.outcome import EXHAUSTED, SERVED
+from replay.policies.base import Policy, nested
+from replay.policies.remarks import RemarkKind
+from replay.runs.passes import coverage_notes
+from replay.runs.passes.gathered import ENDING, REASON, Gathered
+from replay.runs.passes.versions import Reported
+from replay.sampling.unscored import Unscored
+from toolkit.errors import ThinkbackError
+from toolkit.notes import Note
+
+MIN_SERVED = (9, 10)
+"""A policy stays when it can serve at least this share of the examples that some policy can serve."""
+REASONS = 3
+"""Reasons that are named at most why a policy is dropped."""
+
+
+@dataclass
+class BaselineSet:
+    """What leaving out examples for the sake of other policies does to the baseline's number.
+
+    `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
+    baseline covers, and that all cover, with the sum of its correctness on them.
+    """
+
+    name: str
+    told: bool
+    lost: Counter[str] = field(default_factory=Counter)
+    covered: int = 0
+    own: tuple[int, float] = (0, 0.0)
+    kept: tuple[int, float] = (0, 0.0)
+
+    def add(self, names: Sequence[str], served: np.ndarray, correct: np.ndarray) -> None:
+        """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
+        mine, keep = served[names.index(self.name)], served.all(axis=0)
+        for name, count in zip(names, (mine & ~served).sum(axis=1), strict=True):
+            if count:
+                self.lost[name] += int(count)
+        self.covered += int(mine.sum())
+        self.own, self.kept = (
+            (n + int((on & ~np.isnan(correct)).sum()), total + float(np.nansum(correct[on])))
+            for (n, total), on in ((self.own, mine), (self.kept, keep))
+        )
+
+    def accuracies(self) -> tuple[float, float] | None:
+        """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
+        (n, total), (kept, kept_total) = self.own, self.kept
+        return (total / n, kept_total / kept) if self.told and n and kept else None
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Which examples some policies can serve, and what must be said about them.
+
+    `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
+    `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
+    `valid`, `outside`, `actions`, `behind_gaps`: of the traces that these policies read. `free`: by verifier the costs
+    that some verification lacks which a policy may pay. `exhausted`: examples on which the log ended before the cap.
+    `remarks`: what policies remarked on, by kind and subject. `unscored`: by slice, verifier and what becomes of them,
+    of each policy the valid traces without a score that it may verify. `dropped`: policies left out before, with the
+    reason. `baseline`: what the examples left out do to its number.
+    """
+
+    policies: tuple[Policy, ...]
+    keep: np.ndarray
+    by_some: int
+    counts: Mapping[str, int]
+    why: Mapping[str, Counter[str]]
+    excluded: Mapping[str, str]
+    exhausted: Mapping[str, int]
+    valid: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    behind_gaps: int = 0
+    free: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    remarks: Mapping[RemarkKind, Counter[str]] = field(default_factory=dict)
+    order_s: Mapping[str, float] = field(default_factory=dict)
+    unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    baseline: BaselineSet | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many examples all serve."""
+        return int(self.keep.sum())
+
+    @property
+    def replayed(self) -> int:
+        """How many examples there are."""
+        return len(self.keep)
+
+    @property
+    def order_s_per_example(self) -> dict[str, float]:
+        """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
+        return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
+
+    def check_served(self, address: str) -> Coverage:
+        """Itself, or an error when no example is left."""
+        if not self.kept:
+            reasons = Counter(self.excluded.values()).most_common(1)
+            why = f"; for most of them, {reasons[0][0]}" if reasons else ""
+            raise ThinkbackError(
+                f"the log covers no example of {address} for all {len(self.policies)} policies{why}; "
+                'replay fewer policies, or set `on_missing = "use_available"`'
+            )
+        return self
+
+    def notes(self, examples: int) -> Iterator[Note]:
+        """What was left out, the warning about bias first, and what policies remarked on."""
+        yield from coverage_notes.left_out(self.excluded, examples)
+        yield from coverage_notes.without_answers(self.valid, self.actions)
+        yield from coverage_notes.outside_labels(self.outside)
+        yield from coverage_notes.unserved(self.excluded, self.dropped)
+        if self.baseline is not None:
+            one = self.baseline
+            yield from coverage_notes.baseline_set(one.name, self.kept, one.covered, one.lost, one.accuracies())
+        yield from coverage_notes.unscored(self.unscored)
+        found = dict(self.remarks)
+        for policy in self.policies:
+            for part in nested(policy):
+                for kind in part.final_remarks():
+                    found.setdefault(kind, Counter())[policy.sweep] += 1
+        for kind, counts in found.items():
+            yield from kind.notes(counts)
+        yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
+
+
+def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
+    """What some policies cover of what was gathered; `needs` is what they read of a log."""
+    policies, everyone = reported.policies, np.arange(len(reported.policies))
+    kept, excluded = list[np.ndarray](), dict[str, str]()
+    names = [policy.name for policy in policies]
+    base = names.index(baseline) if baseline in names else None
+    # Where a policy that ranks all examples acts is not decided yet.
+    baseline_set = None if base is None else BaselineSet(names[base], policies[base].ranking is None)
+    by_some = first = 0
+    counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
+    why: dict[str, Counter[str]] = {}
+    for block in gathered.blocks:
+        reason = reported.values(block.slabs[REASON], everyone, first, 0, len(block)).astype(np.int64)
+        served = reason == SERVED
+        keep = served.all(axis=0)
+        by_some += int(served.any(axis=0).sum())
+        if baseline_set is not None:
+            correct = reported.values(block.slabs["correct"], np.array([base]), first, 0, len(block))[0]
+            baseline_set.add(names, served, correct)
+        counts += served.sum(axis=1)
+        for p in np.flatnonzero(~served.all(axis=1)):
+            told = np.bincount(reason[p], minlength=len(block.reasons))
+            told[SERVED] = 0
+            found = why.setdefault(policies[p].name, Counter())
+            found.update({block.reasons[code]: int(told[code]) for code in np.flatnonzero(told)})
+        for e in np.flatnonzero(~keep):
+            by = int((~served[:, e]).argmax())
+            excluded[str(block.ids[int(e)])] = f"{policies[by].name}: {block.reasons[reason[by, e]]}"
+        ending = reported.values(block.slabs[ENDING], everyone, first, 0, len(block))
+        exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
+        kept.append(keep)
+        first += len(block)
+    read = needs.pools | set(needs.slices.values())
+    numbers = gathered.versions.numbers_of(policies)
+    return Coverage(
+        policies=policies,
+        keep=np.concatenate(kept),
+        by_some=by_some,
+        counts={policy.name: int(count) for policy, count in zip(policies, counts, strict=True)},
+        why=why,
+        excluded=excluded,
+        exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
+        baseline=baseline_set,
+        **_told(gathered, read, numbers, kept),
+    )
+
+
+def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: Sequence[np.ndarray]) -> dict[str, Any]:
+    """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
+    valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
+    remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
+    behind_gaps, free = 0, dict[str, frozenset[str]]()
+    unscored = dict[tuple[str, str, Unscored], Counter[str]]()
+    for block, keep in zip(gathered.blocks, kept, strict=True):
+        tally = block.tally
+        for name in tally.valid.keys() & read:
+            valid[name] += tally.valid[name]
+        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & read)
+        actions |= {name: action for name, action in tally.actions.items() if name in read}
+        for (slices, answer), count in tally.outside.items():
+            if not read.isdisjoint(slices):
+                outside[answer] += count
+        for number, found in tally.remarks.items():
+            if number in numbers:
+                for (kind, subject), count in found.items():
+                    remarks.setdefault(kind, Counter())[subject] += count
+        for (number, slice_, verifier, way), without in tally.unscored.items():
+            if number in numbers and (count := int(without[keep].sum())):
+                unscored.setdefault((slice_, verifier, way), Counter())[numbers[number]] += count
+        bits = np.packbits(keep)
+        for (number, verifier, cost), lacks in tally.lacking.items():
+            if number in numbers:
+                known = free.get(verifier, frozenset())
+                paid = cost not in known and (np.frombuffer(lacks, np.uint8) & bits).any()
+                free[verifier] = known | {cost} if paid else known
+        for number, seconds in tally.order_s.items():
+            if number in numbers:
+                order_s[numbers[number]] = order_s.get(numbers[number], 0.0) + seconds
+    return {
+        "valid": valid, "outside": outside, "actions": actions, "behind_gaps": behind_gaps, "remarks": remarks,
+        "free": free, "order_s": order_s, "unscored": unscored,
+    }  # fmt: skip
+
+
+def unserved(coverage: Coverage) -> dict[str, str]:
+    """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
+    share, of = MIN_SERVED
+    dropped = {}
+    for policy in coverage.policies:
+        count, why = coverage.counts[policy.name], coverage.why.get(policy.name, Counter())
+        if coverage.by_some == 0 or count * of < share * coverage.by_some:
+            main = _counted(why) if why else "no example"
+            few = f"the log covers {count:,} of the {coverage.by_some:,} examples covered for at least one policy"
+            dropped[policy.name] = f"{few} ({main})" if coverage.by_some else f"the log covers no example ({main})"
+    return dropped
+
+
+def _counted(why: Counter[str]) -> str:
+    """The most frequent reasons, each with its number of examples."""
+    ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{coverage_notes.examples(count)}: {reason}" for reason, count in ranked[:REASONS]]
+    return "; ".join([*told, "…"] if len(ranked) > REASONS else told)

@@ -1,0 +1,282 @@
+"""All thresholds of a gate at once: every distinct value of its signal, never and always included.
+
+Both branches of each example are evaluated once. Examples are sorted by the signal, and every number at every
+threshold is a cumulative sum; intervals and the band of the whole curve are taken at up to 200 of the thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.engine.outcome import SERVED
+from replay.policies.base import Evaluator, Policy, SweptGate
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.outcome_columns import outcome_values
+from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from toolkit.columns import COLUMNS, find
+from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings, unit_numbers
+from toolkit.stats.curves.bands import MetricBand, bands
+from toolkit.stats.curves.gate_steps import GateSteps, means
+
+MOST_POINTS = 200
+"""Thresholds with intervals, evenly spread over those that there are; never and always among them."""
+COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
+"""What says how good it is to intervene: correct, fix, flip, intervened."""
+BANDED = (*COMPARED, "total_tokens")
+AMONG, ACTED = "flips_among", "acted"
+"""Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
+CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
+SWEPT = frozenset((*CURVE, *BANDED))
+"""What the tables of a sweep need."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
+
+    `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
+    `kept`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    """
+
+    ids: pl.Series
+    unit: np.ndarray
+    signal: np.ndarray
+    below: bool
+    kept: Mapping[str, np.ndarray]
+    fired: Mapping[str, np.ndarray]
+    left_out: int
+
+    def among(self, ids: pl.Series) -> Branches:
+        """The same on some of the examples."""
+        kept = self.ids.is_in(ids.implode()).to_numpy()
+        return replace(
+            self, ids=self.ids.filter(pl.Series(kept)), unit=unit_numbers(self.unit[kept]), signal=self.signal[kept],
+            kept={name: values[kept] for name, values in self.kept.items()},
+            fired={name: values[kept] for name, values in self.fired.items()},
+        )  # fmt: skip
+
+    def fires(self, threshold: float) -> np.ndarray:
+        """Where the gate fires (N,) at a threshold."""
+        on = self.signal < threshold if self.below else self.signal >= threshold
+        return on | np.isnan(self.signal)
+
+    def thresholds(self) -> np.ndarray:
+        """Every distinct threshold, from never to always: `inf` is beyond every value."""
+        values = np.unique(self.signal[~np.isnan(self.signal)])
+        return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
+
+    def at_shares(self, shares: int) -> np.ndarray:
+        """Thresholds that act on 0, 1/n, 2/n … of the examples with a signal, each once, from never to always.
+
+        The j-th acts on the ⌊j · N / n + 1/2⌋ examples at which the gate would first fire. Where the next ones have the
+        same value as the last of these, `below` acts on none and `at_least` on all that have it.
+        """
+        values = np.sort(self.signal[~np.isnan(self.signal)])
+        acted = (2 * np.arange(shares + 1) * len(values) + shares) // (2 * shares)
+        if self.below:
+            return np.unique(np.append(values, np.inf)[acted])
+        return np.unique(np.append(np.inf, values[::-1])[acted])[::-1]
+
+    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
+        """The examples by the first of the thresholds (from never to always) that lets them through."""
+        forced = np.isnan(self.signal)
+        if self.below:  # fires where signal < threshold
+            group = np.searchsorted(thresholds, self.signal, side="right")
+        else:  # fires where signal >= threshold; thresholds descend
+            group = np.searchsorted(-thresholds, -self.signal, side="left")
+        names = [name for name in columns if name in self.kept]
+        kept = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        return GateSteps(
+            group=np.where(forced, 0, group).astype(np.int64),
+            unit=self.unit,
+            kept=kept,
+            fired={name: self.fired[name] for name in names},
+            rate=frozenset(name for name in names if find(name).rate),
+            least=len(thresholds) - 1,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BranchBlock:
+    """Both branches on a block, and the signal on all of its examples (E,); the rest is of those that both serve."""
+
+    ids: pl.Series
+    every_signal: np.ndarray
+    served: np.ndarray  # (E,) bool
+    kept: Mapping[str, np.ndarray]
+    fired: Mapping[str, np.ndarray]
+
+
+def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None = None) -> BranchBlock:
+    """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
+    never, always = (on.outcome(one) for one in gate.never_and_always())
+    served = (never.reason == SERVED) & (always.reason == SERVED)
+    kept, fired = (
+        {name: found for name, found in outcome_values(one, served).items() if columns is None or name in columns}
+        for one in (never, always)
+    )
+    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, kept, fired)
+
+
+def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
+    """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
+    served = pl.concat([part.ids for part in parts])
+    if served.is_empty():
+        raise gate.policy.refuse("no example of the log has what both of its branches need")
+    mine = examples.filter(pl.col("example_id").is_in(served.implode()))
+    return Branches(
+        ids=served,
+        unit=unit_numbers(resampling_units(mine)),
+        signal=np.concatenate([part.every_signal[part.served] for part in parts]),
+        below=gate.falling,
+        kept={name: np.concatenate([part.kept[name] for part in parts]) for name in parts[0].kept},
+        fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
+        left_out=sum(int((~part.served).sum()) for part in parts),
+    )
+
+
+def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
+    """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
+    pair = gate.never_and_always()
+    pieces = blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1])))
+    return join_branches([branch_block(Evaluator(block, pair), gate) for block in pieces], gate, plan.examples.frame)
+
+
+def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
+    """Every distinct threshold with the exact mean of every column, from never to always.
+
+    Columns: threshold, then accuracy, fix_rate, flip_rate, intervention_rate and the costs, null where not known.
+    """
+    thresholds = branches.thresholds()
+    steps = branches.steps(thresholds, columns)
+    found = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    return pl.DataFrame({"threshold": thresholds, **found})
+
+
+def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
+    """Places of at most `most` of `count` thresholds, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
+    """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
+
+    `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
+    low, high, band_low, band_high, n (examples that the metric is known of). The metric `flips_among` is the flip rate
+    among the examples acted on.
+    """
+    every = branches.thresholds()
+    thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
+    made = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
+    frames = [
+        pl.DataFrame(
+            {
+                "threshold": thresholds,
+                "metric": [find(name).metric] * len(thresholds),
+                **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
+                "n": [band.n] * len(thresholds),
+            },
+            nan_to_null=True,
+        )
+        for name, band in made.items()
+        if name != ACTED
+    ]
+    return pl.concat(frames)
+
+
+def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
+    """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
+    acts = made["intervened"].estimate
+    never = (np.arange(len(acts)) == 0) & (acts == 0)
+    found = dict(made)
+    for name in ("fix", "flip", "intervened"):
+        if name in made:
+            band = made[name]
+            still = never & (band.estimate == 0)
+            low, high, band_low, band_high = (
+                np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)
+            )
+            found[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
+    return found
+
+
+def _among(steps: GateSteps) -> GateSteps:
+    """The steps with the flips among the examples acted on, those of them that are judged."""
+    if "flip" not in steps.kept:
+        return steps
+    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    kept, fired = (
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+    )
+    return replace(steps, kept=kept, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A policy with several thresholds: both branches, and those of their thresholds that are compared.
+
+    `size`: how many there are to choose from.
+    """
+
+    gate: SweptGate
+    branches: Branches
+    thresholds: np.ndarray
+    size: int
+
+    @classmethod
+    def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
+        """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
+        if gate.shares is not None:
+            found = branches.at_shares(gate.shares)
+            return cls(gate, branches, found, len(found))
+        every = branches.thresholds()
+        return cls(gate, branches, every[chosen_points(len(every))], len(every))
+
+    def policies(self) -> Iterator[Policy]:
+        """The policy at each of the thresholds."""
+        policy, size = self.gate.policy, self.size
+        key = "below" if self.gate.falling else "at_least"
+        for threshold in self.thresholds:
+            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
+            yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=own)
+
+    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What all thresholds give on the examples that a run compares, those not `excluded`.
+
+        The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
+        (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
+        """
+        ids = self.branches.ids
+        branches, of = self.branches.among(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
+        judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+        table = curve(branches).select(of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged))
+        return table, band_table(branches, settings, self.thresholds).select(of.alias("policy"), pl.all())
+
+
+def sweep_tables(
+    sweeps: Iterable[Sweep], excluded: Collection[str], settings: Settings
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """The tables of several; None without any."""
+    made = [sweep.tables(excluded, settings) for sweep in sweeps]
+    if not made:
+        return None, None
+    return pl.concat([table for table, _ in made], how="diagonal"), pl.concat([found for _, found in made])
+
+
+def best_threshold(table: pl.DataFrame, below: bool) -> float:
+    """The threshold of a curve with the highest accuracy.
+
+    Ties: fewer action tokens, then fewer flips, then fewer interventions, then the higher one for `at_least`, the
+    lower one for `below`. Raises ThinkbackError where nothing is judged.
+    """
+    if table["accuracy"].null_count() == len(table):
+        raise ThinkbackError("no example is judged, so no threshold can be chosen")
+    keys = [-table["accuracy"], table["action_tokens"].fill_null(0.0), table["flip_rate"], table["intervention_rate"]]
+    rounded = [np.round(key.to_numpy(), 10) for key in keys]
+    last = table["threshold"].to_numpy() * (1 if below else -1)
+    return float(table["threshold"][int(np.lexsort((last, *reversed(rounded)))[0])])

@@ -1,0 +1,249 @@
+"""What a pass over a log gathers: all that a result is read from, whoever is compared with whom.
+
+Gathered blocks merge: those of several passes, wherever they ran, are those of one. Outcomes are kept compact, in
+memory up to a size, then in a temporary file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import SCORE_COSTS, LogBlock
+from replay.data.needs import Action
+from replay.engine.mixing import predicted
+from replay.engine.outcome import MIXED, Outcome
+from replay.policies.base import Evaluator, nested
+from replay.policies.payable import Payable
+from replay.policies.remarks import RemarkKind
+from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
+from replay.runs.passes.outcome_columns import outcome_values
+from replay.runs.passes.versions import Versions
+from replay.sampling.unscored import Unscored
+from toolkit.errors import ThinkbackError
+from toolkit.stats.metrics.kept import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.outcomes import ANSWER
+
+REASON, ENDING, WORD = "reason", "ending", ANSWER
+"""Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the
+answer that it predicts (null where there is none, or where the outcome is a mean over several)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Outcomes that are means over several rows: the share of a `word` (−1: null) on an `example` in a `version`, each
+    (N,).
+    """
+
+    version: Ints
+    example: Ints
+    word: Ints
+    share: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What else a block tells, by slices of it and by policies (their numbers), so that some may be left out later.
+
+    `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
+    by the slices of their trace; `remarks`: what policies remark on; `lacking`: (policy, verifier, cost) to the
+    examples, as bits, on which a verification that the policy may pay lacks this cost; `unscored`: (policy, slice,
+    verifier, what becomes of them) to the valid traces (E,) that it may verify and that have no score; `order_s`:
+    seconds of orders.
+    """
+
+    valid: Counter[str]
+    behind_gaps: Counter[str]
+    outside: Counter[tuple[tuple[str, ...], str]]
+    actions: Mapping[str, Action]
+    remarks: Mapping[int, Counter[tuple[RemarkKind, str]]]
+    lacking: Mapping[tuple[int, str, str], bytes]
+    unscored: Mapping[tuple[int, str, str, Unscored], Ints]
+    order_s: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredBlock:
+    """Some examples: the outcome of every version, (V, E) a column, and what else is told of them.
+
+    `vocabulary`: answers by word; `reasons`: by the numbers of `reason`; `branches`: of policies with every threshold;
+    `gains`: how much (E,), and at how many tokens (E,), policies that rank all examples gain.
+    """
+
+    ids: pl.Series
+    slabs: Mapping[str, Slab]
+    vocabulary: pl.Series
+    reasons: tuple[str, ...]
+    shares: Shares | None
+    branches: Mapping[str, BranchBlock]
+    gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    tally: Tally
+    keeper: Keeper
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass
+class Gathered:
+    """All blocks of a pass, in example_id order; `numbers`: numeric columns of outcomes."""
+
+    versions: Versions
+    numbers: tuple[str, ...]
+    blocks: list[GatheredBlock] = field(default_factory=list)
+    keeper: Keeper = field(default_factory=Keeper)
+
+    def add(self, block: LogBlock) -> None:
+        """Replay every version on the next block."""
+        evaluator = Evaluator(block, self.versions.evaluated)
+        outcomes = self.versions.outcomes(evaluator)
+        slabs = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
+        reasons, slabs[REASON] = self._reasons(outcomes)
+        slabs[ENDING] = self.keeper.keep(_null(np.stack([o.ending for o in outcomes]), MIXED))
+        words = np.stack([np.where(o.rows == 1, predicted(o), -1) for o in outcomes])
+        shares = _shares(outcomes)
+        used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
+        used[words.ravel()] = True
+        if shares is not None:
+            used[shares.word] = True
+        used[-1] = False
+        number = np.where(used, np.cumsum(used) - 1, -1)
+        slabs[WORD] = self.keeper.keep(_null(number[words], -1))
+        self.blocks.append(
+            GatheredBlock(
+                ids=block.examples["example_id"],
+                slabs=slabs,
+                vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
+                reasons=reasons,
+                shares=None if shares is None else Shares(
+                    shares.version, shares.example, number[shares.word], shares.share
+                ),
+                branches={
+                    name: branch_block(evaluator, gate, SWEPT) for name, gate in self.versions.gates.items()
+                },
+                gains={name: ranking.gain(evaluator) for name, ranking in self.versions.rankings.items()},
+                tally=_tally(block, self.versions, outcomes),
+                keeper=self.keeper,
+            )
+        )  # fmt: skip
+
+    def merge(self, other: Gathered) -> Gathered:
+        """The blocks of both. Raises ThinkbackError unless they are of the same policies, and of examples in order."""
+        mine, theirs = ([(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other))
+        blocks = sorted([*self.blocks, *other.blocks], key=lambda block: str(block.ids[0]))
+        ends = [(str(block.ids[0]), str(block.ids[-1])) for block in blocks]
+        if (mine, self.numbers) != (theirs, other.numbers):
+            raise ThinkbackError("passes of different policies do not merge: run both with the same ones")
+        if any(last >= first for (_, last), (first, _) in itertools.pairwise(ends)):
+            raise ThinkbackError("passes over the same or interleaved examples do not merge: give each a range of ids")
+        return Gathered(self.versions, self.numbers, blocks)
+
+    @property
+    def ids(self) -> pl.Series:
+        """Ids of all examples."""
+        return pl.concat([block.ids for block in self.blocks])
+
+    def _numbers(self, block: LogBlock, outcomes: Sequence[Outcome]) -> list[tuple[str, Floats]]:
+        parts = [outcome_values(outcome) for outcome in outcomes]
+        empty = np.full(len(block.examples), np.nan)
+        tables = [(name, np.stack([part.get(name, empty) for part in parts])) for name in self.numbers]
+        for name, table in tables:
+            if np.isinf(table).any():
+                version, row = np.argwhere(np.isinf(table))[0]
+                raise ThinkbackError(
+                    f"`{name}` of policy `{self.versions.evaluated[version].name}` is infinite for example "
+                    f"`{block.examples['example_id'][int(row)]}`: leave a missing value null"
+                )
+        return tables
+
+    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], Slab]:
+        known = {"served": 0}
+        table = np.zeros((len(outcomes), len(outcomes[0].reason)))
+        for row, outcome in enumerate(outcomes):
+            if outcome.reason.any():
+                place = [0, *(known.setdefault(reason, len(known)) for reason in outcome.reasons[1:])]
+                table[row] = np.array(place)[outcome.reason]
+        return tuple(known), self.keeper.keep(table)
+
+
+def _null(values: np.ndarray, null: int) -> Floats:
+    """Numbers as floats, NaN where they are `null`."""
+    return np.where(values == null, np.nan, values)
+
+
+def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
+    """The shares of those that are means over two or more rows, version after version; None without any."""
+    found = []
+    for number, outcome in enumerate(outcomes):
+        if (outcome.rows > 1).any():
+            shares = np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
+            several = np.where(outcome.rows > 1, shares, 0.0)
+            row, example = np.nonzero(several)
+            found.append((np.full(len(row), number), example, outcome.words[row, example], several[row, example]))
+    if not found:
+        return None
+    version, example, word, share = (np.concatenate(part) for part in zip(*found, strict=True))
+    return Shares(version, example, word.astype(np.int64), share)
+
+
+def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> Tally:
+    """What a block tells beside its outcomes."""
+    remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
+    lacking: dict[tuple[int, str, str], bytes] = {}
+    interned: dict[bytes, bytes] = {}
+    unscored: dict[tuple[int, str, str, Unscored], Ints] = {}
+    counts: dict[bytes, Ints] = {}
+    order_s: dict[int, float] = {}
+    for number, place in enumerate(versions.places[:, 0]):
+        policy, _ = versions.every[place]
+        for part in nested(policy):
+            for remark in part.remarks(block):
+                remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
+            for found in part.may_pay(block):
+                for cost, bits in _free(found, block):
+                    key = number, found.verifier, cost
+                    old = lacking.get(key, bytes(len(bits)))
+                    made = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
+                    lacking[key] = interned.setdefault(made, made)
+                if found.unscored.says and (count := _without_score(found, block).sum(axis=1, dtype=np.int32)).any():
+                    whose = number, found.slice, found.verifier, found.unscored
+                    most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
+                    unscored[whose] = counts.setdefault(most.tobytes(), most)
+        seconds = outcomes[place].order_s
+        if seconds is not None:
+            order_s[number] = seconds
+    there = {name: pool for name, pool in block.pools.items() if pool.size.any()}
+    outside: Counter[tuple[tuple[str, ...], str]] = Counter()
+    for (word, slices), count in zip(*np.unique(block.outside[:, 1:], axis=0, return_counts=True), strict=True):
+        outside[block.slices[slices], block.vocabulary[int(word)]] += int(count)
+    return Tally(
+        valid=Counter({name: int((pool.code >= 0).sum()) for name, pool in there.items()}),
+        behind_gaps=Counter({name: int(pool.behind_gap.sum()) for name, pool in block.pools.items()}),
+        outside=outside,
+        actions=dict(block.actions),
+        remarks=remarks,
+        lacking=lacking,
+        unscored=unscored,
+        order_s=order_s,
+    )
+
+
+def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+    """(cost, examples as bits): where a verification that may be paid lacks this cost."""
+    scores = block.pools[may.slice].scores[may.verifier]
+    made_up = _without_score(may, block).any(axis=1) & may.unscored.fills
+    for cost in SCORE_COSTS:
+        lacks = scores.lacking.get(cost)
+        on = made_up if lacks is None else made_up | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
+        if on.any():
+            yield cost, np.packbits(on).tobytes()
+
+
+def _without_score(may: Payable, block: LogBlock) -> np.ndarray:
+    """The valid traces without a score among those that may be verified: bool (E, T)."""
+    return may.traces & block.pools[may.slice].lacking(may.verifier)

@@ -1,0 +1,196 @@
+"""A user's own metrics: the mean of a column of outcomes, or one mean divided by another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import polars as pl
+
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
+from toolkit.notes import note
+from toolkit.settings import check, setting
+from toolkit.stats import Settings, Summary
+from toolkit.stats.metrics.metrics import catalogue
+
+REDUCTION = "reduction:"
+"""How the names of reductions begin in `comparisons`."""
+F1 = "f1:"
+"""How the names of the F1s of single labels begin."""
+TABLE_WORDS = (
+    "#", "place", "policy", "corrected", "corrected %", "corrected_low", "corrected_high", "Δ", "Δ points",
+    "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto",
+    "on_front", "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated", "answer", "answers",
+    "ending", "example_id",
+)  # fmt: skip
+"""Headings of the ranked table, names in its CSV, and columns of outcomes, that are no metric's."""
+SECONDS = "latency_s"
+"""A column that euros may come from."""
+PLACE = "__place"
+
+
+class LabelledOutcomes(Protocol):
+    """What is asked of the outcomes of a run."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels that F1 is about."""
+        ...
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table with one row per (policy, example)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of one's own: the mean of the column `of` of outcomes, or divided by the mean of the column `over`.
+
+    `of` and `over` are columns of outcomes, or metrics. `times`: what the value is multiplied with. `better` says
+    which policies rank first. `unit`, `header` and `decimals` are of tables; a `share` is shown in per cent.
+    """
+
+    name: str = setting(what="a name")
+    of: str = setting(what="a column of outcomes")
+    over: str | None = setting(None, what="a column of outcomes")
+    times: float = setting(1.0, above=0)
+    better: Literal["higher", "lower"] = setting("higher")
+    unit: str = setting("")
+    header: str = setting("")
+    decimals: int = setting(2, low=0)
+    share: bool = setting(False)
+
+    def __post_init__(self) -> None:
+        with errors_begin(f"metric `{self.name}`: "):
+            check(self)
+        if not self.name.strip():
+            raise ThinkbackError("a metric needs a `name`")
+
+
+def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
+    """Metrics of one's own, one or several. Raises ThinkbackError for what is none, or for two of one name."""
+    metrics = (given,) if isinstance(given, Metric) else tuple(given)
+    for number, metric in enumerate(metrics):
+        if not isinstance(metric, Metric):
+            raise ThinkbackError(f"`metrics` holds {shown(metric)}; it takes a `Metric`, or a list of them")
+        if metric.name in {one.name for one in metrics[:number]}:
+            raise ThinkbackError(f"two metrics are named `{metric.name}`; give each a name of its own")
+    return metrics
+
+
+def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
+    """Metrics of one's own as rows of the table of columns; `columns`: the rows that the run has without them.
+
+    Raises ThinkbackError for names that are taken or not known.
+    """
+    made = tuple(_column(metric, columns) for metric in metrics)
+    families = [column.name for column in columns if column.family and column.metric is not None and column.name]
+    taken = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
+    for column in made:
+        start = f"metric `{column.name}`: "
+        if column.name in taken:
+            raise ThinkbackError(f"{start}runs have one of this name; give yours another")
+        for begin in (REDUCTION, *families):
+            if column.name.startswith(begin):
+                raise ThinkbackError(f"{start}runs have names that begin with `{begin}`; give yours another")
+        for word in _words(column):
+            if word in taken:
+                raise ThinkbackError(f"{start}tables have `{word}` already; give yours another name or `header`")
+        taken |= {*_words(column)}
+    return made
+
+
+def check_labels(metrics: Sequence[Metric], labels: Sequence[str] | None) -> None:
+    """Raise ThinkbackError where a metric is of the F1 of a label that no example has as gold; without labels there is
+    no F1 to have.
+    """
+    for metric in metrics:
+        for name in (metric.of, metric.over or ""):
+            if labels is not None and name.startswith(F1):
+                label = name.removeprefix(F1)
+                require_known(label, labels, f"metric `{metric.name}`: no example has the gold label `{label}`")
+
+
+def check_ranking(
+    metric: str, outcomes: LabelledOutcomes, columns: Sequence[OutcomeColumn], settings: Settings
+) -> None:
+    """Raise ThinkbackError where the metric that ranks is a ratio of what no outcomes have."""
+    column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
+    if column is None:
+        return
+    made = catalogue(outcomes.schema.names(), outcomes.labels, settings, SECONDS, columns)
+    lacking = _lacking(column, {one.name for one in made})
+    if lacking:
+        raise ThinkbackError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
+
+
+def with_unvalued(made: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
+    """A summary in which ratios of what no policy has have rows without a value, and a note that says so."""
+    there = set(made.summary["metric"].unique())
+    lacking = [column for column in columns if column.computed == "ratio" and column.metric not in there]
+    if not lacking:
+        return made
+    names = [str(column.metric) for column in lacking]
+    policies = made.summary["policy"].unique(maintain_order=True).to_list()
+    told = (
+        note("no_ratio", f"{column.label}: no policy has {listed(_lacking(column, there))}: no value", policies, [name])
+        for column, name in zip(lacking, names, strict=True)
+    )
+    return replace(
+        made,
+        summary=_without_value(made.summary, ["policy"], names),
+        comparisons=_without_value(made.comparisons, ["policy", "baseline"], names),
+        notes=(*made.notes, *told),
+    )
+
+
+def _lacking(column: OutcomeColumn, there: Collection[str]) -> list[str]:
+    """What a ratio is made of and no policy has."""
+    return [name for name in column.ratio if name and name not in there]
+
+
+def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> pl.DataFrame:
+    """A frame of results with rows of nulls for further metrics, after the others of their keys."""
+    alike = [name for name in ("identical",) if name in frame.columns]
+    each = frame.select(*keys, *alike).unique(keys, keep="first", maintain_order=True).with_row_index(PLACE)
+    empty = each.join(pl.DataFrame({"metric": metrics}), how="cross").with_columns(n=pl.lit(0, pl.Int64))
+    placed = frame.join(each.drop(alike), on=keys, how="left", maintain_order="left")
+    return pl.concat([placed, empty], how="diagonal").sort(PLACE, maintain_order=True).select(frame.columns)
+
+
+def _words(column: OutcomeColumn) -> Iterator[str]:
+    """What a column is called in outcomes, in the results, and as the heading and in the CSV of the ranked table."""
+    for name in filter(None, dict.fromkeys((column.name, column.metric))):
+        yield from (name, f"{name}_low", f"{name}_high")
+    if column.heading not in (column.name, column.metric):
+        yield column.heading
+
+
+def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
+    return OutcomeColumn(
+        metric.name,
+        unit=metric.unit,
+        per=metric.times,
+        computed="ratio",
+        ratio=(_metric_of(metric, metric.of, columns), _metric_of(metric, metric.over, columns) if metric.over else ""),
+        share=metric.share,
+        quality=True,
+        cost=metric.better == "lower",
+        header=metric.header or metric.name,
+        decimals=metric.decimals,
+        place=9,
+        shown="always",
+    )
+
+
+def _metric_of(metric: Metric, name: str, columns: Sequence[OutcomeColumn]) -> str:
+    """The metric that is the mean of a column, by the column's name or its own."""
+    means = {column.name: str(column.metric) for column in columns if column.metric and not column.family}
+    known = means | {mean: mean for mean in means.values()}
+    if any(column.family and column.name and name.startswith(column.name) for column in columns):
+        return name
+    require_known(name, known, f"metric `{metric.name}`: outcomes have no column `{name}` with a mean")
+    return known[name]

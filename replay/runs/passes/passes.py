@@ -1,0 +1,70 @@
+"""Passes over the log: its examples block by block, as policies need them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.data.contents import Contents
+from replay.data.prices import Prices
+from replay.data.read import BlockRequest, read_block
+from replay.policies.base import Policy, needs_of
+from replay.runs.passes.example_set import ExampleSet
+from toolkit.log import Log
+from toolkit.progress import progress
+
+BLOCK_CELLS = 2**19
+"""Cells (examples x traces) read at once: bounds memory, changes no result."""
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """What all passes over the log share."""
+
+    log: Log
+    contents: Contents
+    examples: ExampleSet
+    measure: str | None
+    prices: Prices | None
+    block_examples: int | None
+
+    def among(self, ids: pl.Series) -> ReplayPlan:
+        """The same over some of its examples, by their ids."""
+        kept = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
+        return replace(self, examples=replace(self.examples, frame=kept))
+
+
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified: bool = False) -> Iterator[LogBlock]:
+    """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells.
+
+    `identified`: with the ids of traces.
+    """
+    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
+    examples = plan.examples.frame
+    bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
+    outer = max((plan.block_examples or bound) // chunk, 1) * chunk
+    with progress("replaying", len(examples), "examples") as advance:
+        for begin in range(0, len(examples), outer):
+            for start in range(begin, min(begin + outer, len(examples)), bound):
+                stop = min(start + bound, begin + outer, len(examples))
+                block = read_block(plan.log, examples[start:stop], wanted)
+                for first in range(0, len(block.examples), chunk):
+                    yield block.slice(first, min(first + chunk, len(block.examples)))
+                    advance(min(chunk, len(block.examples) - first))
+                    if first + chunk < len(block.examples) or stop < len(examples):
+                        gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
+
+
+def widest(contents: Contents, policies: Sequence[Policy]) -> int:
+    """Traces per example that the policies read at most, over all their pools."""
+    return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
+
+
+def chunk_size(policies: int, traces: int) -> int:
+    """Examples per chunk: few enough that one chunk of all policies, and one walk over it, stay small in memory."""
+    return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))

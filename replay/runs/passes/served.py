@@ -1,0 +1,143 @@
+"""One pass over a log, and which policies it serves on which examples: all that a result is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import floor
+
+import numpy as np
+
+from replay.policies.base import Policy, needs_of
+from replay.runs.passes.coverage import Coverage, coverage_of, unserved
+from replay.runs.passes.gate_sweep import Sweep, join_branches
+from replay.runs.passes.gathered import Gathered
+from replay.runs.passes.lookahead import check_rules
+from replay.runs.passes.outcome_columns import number_columns
+from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.store import ServedOutcomes
+from replay.runs.passes.versions import Acting, Reported, Versions
+from toolkit.errors import ThinkbackError
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """The policies that a log serves, on which examples, with what outcomes; `sweeps`: those with every threshold."""
+
+    coverage: Coverage
+    outcomes: ServedOutcomes
+    sweeps: tuple[Sweep, ...]
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies, a threshold each."""
+        return self.outcomes.reported.policies
+
+    @property
+    def acting(self) -> dict[str, np.ndarray]:
+        """Of policies that rank all examples, those on which they act, of all that are compared (N,) bool."""
+        reported, keep = self.outcomes.reported, self.coverage.keep
+        return {
+            policy.name: own.on(0, len(keep))[keep]
+            for number, policy in enumerate(reported.policies)
+            if policy.ranking is not None and (own := reported.acting[number][0]) is not None
+        }
+
+
+def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Served:
+    """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example.
+
+    `baseline`: a policy of which it is told what the examples left out do to its number.
+    """
+    gathered = gather_all(plan, policies)
+    reported, sweeps = _expanded(gathered, plan)
+    coverage = coverage_of(gathered, reported, needs_of(reported.policies, plan.contents), baseline)
+    dropped = unserved(coverage)
+    if dropped:
+        left = _left(reported, dropped, plan, strict)
+        found = coverage_of(gathered, left, needs_of(left.policies, plan.contents), baseline)
+        coverage = replace(found, dropped=dropped)
+        reported = left
+    coverage.check_served(plan.log.address)
+    decided = _decided(gathered, reported, coverage.keep)
+    return Served(coverage, ServedOutcomes(gathered, decided, plan.examples, coverage.keep), sweeps)
+
+
+def gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
+    """The one pass over the log."""
+    versions = Versions.of(policies)
+    every = versions.evaluated
+    gathered = Gathered(versions, number_columns(every, plan.prices is not None))
+    for number, block in enumerate(blocks(plan, every, chunk_size(len(every), widest(plan.contents, every)))):
+        if number == 0:
+            check_rules(block, every)
+        gathered.add(block)
+    return gathered
+
+
+def _expanded(gathered: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
+    """The policies with up to 200 thresholds in the place of every one."""
+    versions, made, places = gathered.versions, list[Policy](), list[np.ndarray]()
+    acting: dict[int, tuple[Acting | None, Acting | None]] = {}
+    sweeps = []
+    for policy, place in zip(versions.policies, versions.places, strict=True):
+        gate = versions.gates.get(policy.name)
+        if gate is None:
+            made.append(policy)
+            places.append(place)
+            continue
+        parts = [block.branches[policy.name] for block in gathered.blocks]
+        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples.frame))
+        signal = np.concatenate([part.every_signal for part in parts])
+        always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
+        for threshold, one in zip(sweep.thresholds, sweep.policies(), strict=True):
+            acting[len(made)] = Acting(always, gate.falling, float(threshold)), None
+            made.append(one)
+            places.append(place)
+        sweeps.append(sweep)
+    return Reported(tuple(made), np.stack(places), acting), tuple(sweeps)
+
+
+def _left(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
+    """The policies that are not dropped. Raises where none may be, or one is compared with a dropped one."""
+    if strict:
+        name, why = next(iter(dropped.items()))
+        more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
+        raise ThinkbackError(f"policy `{name}` cannot be replayed{more}: {why}")
+    left = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
+    lost = next((policy for n in left if (policy := reported.policies[n]).against in dropped), None)
+    if lost is not None:
+        raise ThinkbackError(
+            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be replayed "
+            f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
+        )
+    if not left:
+        name, why = next(iter(dropped.items()))
+        raise ThinkbackError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
+    return reported.some(left)
+
+
+def _decided(gathered: Gathered, reported: Reported, keep: np.ndarray) -> Reported:
+    """With the examples, of those compared, on which policies that rank them all act."""
+    rankings = gathered.versions.rankings
+    if not rankings:
+        return reported
+    acts = {name: _acting(gathered, name, ranking.share, keep) for name, ranking in rankings.items()}
+    acting = dict(reported.acting)
+    for number, policy in enumerate(reported.policies):
+        own, other = acting.get(number, (None, None))
+        found = acts.get(policy.name, own), acts.get(policy.against or "", other)
+        if found != (None, None):
+            acting[number] = found
+    return replace(reported, acting=acting)
+
+
+def _acting(gathered: Gathered, name: str, share: float, keep: np.ndarray) -> Acting:
+    """floor(r n + 0.5) of the n examples kept, by gain; ties: fewer action tokens, then example_id."""
+    gained, tokens = (np.concatenate([block.gains[name][i] for block in gathered.blocks])[keep] for i in (0, 1))
+    ids = np.array([str(one).encode() for one in gathered.ids.filter(keep)], dtype=object)
+    place = np.argsort(np.argsort(ids))
+    order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), np.nan_to_num(-gained, nan=np.inf)))
+    rank = np.full(len(keep), np.inf)
+    rank[np.flatnonzero(keep)[order]] = np.arange(len(order))
+    return Acting(rank, True, floor(share * len(order) + 0.5))

@@ -1,0 +1,201 @@
+"""The outcomes of a result: those of its policies on the examples that it compares, read from what was gathered.
+
+As a table there is one row per (policy, example), in chunks of examples: within a chunk all policies in their order,
+and under each all its examples by id. A chunk is a row group. The statistics read the same piece by piece, so memory
+does not grow with policies times examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from replay.engine.outcome import ENDINGS
+from replay.runs.passes.example_set import ExampleSet, resampling_units
+from replay.runs.passes.frame_file import FrameWriter
+from replay.runs.passes.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
+from replay.runs.passes.versions import Reported
+from toolkit.stats import unit_numbers
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.outcomes import Key, Store
+
+ANSWERS = pl.List(pl.Struct({"answer": pl.String, "share": pl.Float64}))
+KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "policy": pl.String,
+    "example_id": pl.String,
+    "answer": pl.String,
+    "answers": ANSWERS,
+    "ending": pl.String,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ServedPiece:
+    """Some examples of a block, under the policies that are reported."""
+
+    block: GatheredBlock
+    reported: Reported
+    labels: tuple[str, ...] | None
+    first: int  # number of the block's first example among all
+    chosen: Ints  # examples of the block, ascending
+
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        return len(self.chosen)
+
+    @property
+    def keys(self) -> Collection[Key]:
+        """Numeric columns."""
+        return self.block.slabs.keys()
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
+        here = self.chosen[start:stop]
+        low, high = int(here[0]), int(here[-1]) + 1
+        if isinstance(key, str):
+            found = self.reported.values(self.block.slabs[key], policies, self.first, low, high)
+        else:
+            found = self._label(self._words[key], policies, low, high)
+        return found if len(here) == high - low else found[:, here - low]
+
+    @cached_property
+    def _words(self) -> list[int]:
+        """The block's word for each label, −1 where nobody predicts it."""
+        known = {word: number for number, word in enumerate(self.block.vocabulary)}
+        return [known.get(label, -1) for label in self.labels or ()]
+
+    def _label(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
+        """The share of a word among the predictions."""
+        found = (self.reported.values(self.block.slabs[WORD], policies, self.first, start, stop) == word).astype(float)
+        shares = self.block.shares
+        if shares is None or word < 0:
+            return found
+        mine = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
+        version, example, share = shares.version[mine], shares.example[mine] - start, shares.share[mine]
+        place = np.full(max(int(self.reported.places.max()), int(shares.version[-1])) + 1, -1)
+        plain = [row for row, policy in enumerate(policies) if int(policy) not in self.reported.acting]
+        place[self.reported.places[policies[plain], 0]] = plain
+        on = place[version] >= 0
+        np.add.at(found, (place[version[on]], example[on]), share[on])  # one word may stand in several rows
+        for row in sorted(set(range(len(policies))) - set(plain)):
+            counts = self.reported.versions(int(policies[row]), self.first + start, self.first + stop)
+            on = version == counts[example]
+            np.add.at(found, (row, example[on]), share[on])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ServedOutcomes:
+    """`keep` (N,): the examples, of all that were gathered, that every policy serves."""
+
+    gathered: Gathered
+    reported: Reported
+    examples: ExampleSet
+    keep: np.ndarray
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels that F1 is about."""
+        return self.examples.labels
+
+    def statistics(self, ids: pl.Series | None = None) -> Store:
+        """What the statistics read, of the examples in `ids` or of all."""
+        chosen = self.keep
+        if ids is not None:
+            chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
+        kept = self.examples.frame.filter(pl.Series(chosen))
+        gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
+        return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
+
+    def _pieces(self, chosen: np.ndarray) -> Iterator[ServedPiece]:
+        first = 0
+        for block in self.gathered.blocks:
+            here = np.flatnonzero(chosen[first : first + len(block)])
+            if len(here):
+                yield ServedPiece(block, self.reported, self.examples.labels, first, here)
+            first += len(block)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table."""
+        return pl.Schema(KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+
+    def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk: some columns, and one policy or all."""
+        wanted = list(self.schema) if columns is None else columns
+        names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
+        chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
+        for piece in self._pieces(self.keep):
+            made = {name: self._column(name, piece, names, chosen) for name in wanted}
+            yield pl.DataFrame(made, schema={name: self.schema[name] for name in wanted})
+
+    def _column(self, name: str, piece: ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
+        """One column of a chunk, policy after policy."""
+        size = piece.size
+        if name == "policy":
+            return names.gather(np.repeat(chosen, size))
+        if name == "example_id":
+            return pl.concat([piece.block.ids.gather(piece.chosen)] * len(chosen))
+        if name == "answer":
+            return words_of(piece.values(WORD, chosen, 0, size), piece.block.vocabulary)
+        if name == "answers":
+            return _answers(piece, chosen)
+        if name == "ending":
+            return words_of(piece.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
+        return pl.Series(piece.values(name, chosen, 0, size).ravel(), nan_to_null=True)
+
+    def write(self, path: Path) -> None:
+        """The table as a Parquet file."""
+        with FrameWriter(path) as file:
+            for frame in self.frames():
+                file.append(frame)
+
+
+def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
+    """Words by numbers, null where there is none."""
+    flat = pl.Series(numbers.ravel(), nan_to_null=True).cast(pl.Int64)
+    return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
+
+
+def _answers(piece: ServedPiece, policies: Ints) -> pl.Series:
+    """The answers with their shares of means over several rows, null of single rows."""
+    shares, rows = piece.block.shares, len(policies) * piece.size
+    entries = [] if shares is None else list(_entries(piece, shares, policies))
+    if shares is None or not entries:
+        return pl.Series([None] * rows, dtype=ANSWERS)
+    row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
+    made = (
+        pl.DataFrame({"row": row, "share": shares.share[which]})
+        .with_columns(answer=words_of(_null_words(shares.word[which]), piece.block.vocabulary))
+        .group_by("row", "answer")
+        .agg(pl.col("share").sum())
+        .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
+        .group_by("row", maintain_order=True)
+        .agg(pl.struct("answer", "share").alias("answers"))
+    )
+    empty = pl.DataFrame({"row": np.arange(rows)})
+    return empty.join(made, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
+
+
+def _null_words(words: Ints) -> Floats:
+    return np.where(words < 0, np.nan, words)
+
+
+def _entries(piece: ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """(row of the table, entry of the shares), policy by policy."""
+    place = np.full(len(piece.block), -1)
+    place[piece.chosen] = np.arange(piece.size)
+    for number, policy in enumerate(policies.tolist()):
+        counts = piece.reported.versions(policy, piece.first, piece.first + len(piece.block))
+        for version in np.unique(counts):
+            start, stop = np.searchsorted(shares.version, [version, version + 1])
+            example = shares.example[start:stop]
+            on = np.flatnonzero((counts[example] == version) & (place[example] >= 0))
+            if len(on):
+                yield number * piece.size + place[example[on]], start + on

@@ -1,0 +1,135 @@
+"""Versions of policies: what one pass evaluates, so that who acts on which example can be decided when it is read.
+
+On each example, a policy with every threshold of a gate has one of two outcomes, that of never and that of always
+acting, and so has an oracle that ranks all examples of a run. A policy that is compared with such an oracle has an
+outcome for each of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from replay.engine.outcome import Outcome
+from replay.kinds.when import ALL_ALONE
+from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
+from toolkit.stats.metrics.kept import Floats, Ints, Slab
+
+
+def swept(policy: Policy) -> SweptGate | None:
+    """The gate of a policy with several thresholds; None where there is none.
+
+    Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
+    """
+    for part in nested(policy):
+        if part is not policy and part.swept_gate is not None:
+            raise policy.refuse(ALL_ALONE)
+    return policy.swept_gate
+
+
+@dataclass(frozen=True, eq=False)
+class Versions:
+    """`every`: each version's policy, and the ranking policies that act in it. `places` (P, 4): of each policy as given
+    the versions where neither acts, it acts, the policy that it is compared with acts, both act.
+    """
+
+    policies: tuple[Policy, ...]
+    every: tuple[tuple[Policy, frozenset[str]], ...]
+    places: Ints
+    gates: Mapping[str, SweptGate]
+    rankings: Mapping[str, Ranking]
+
+    @classmethod
+    def of(cls, policies: Sequence[Policy]) -> Versions:
+        """Raises ThinkbackError where a policy is compared with one that stands for many thresholds."""
+        gates = {policy.name: gate for policy in policies if (gate := swept(policy)) is not None}
+        rankings = {policy.name: ranking for policy in policies if (ranking := policy.ranking) is not None}
+        every: list[tuple[Policy, frozenset[str]]] = []
+        places = []
+        for policy in policies:
+            if policy.against in gates:
+                why = f"`against` names `{policy.against}`, which stands for several thresholds: name a policy with one"
+                raise policy.refuse(why)
+            sides = gates[policy.name].never_and_always() if policy.name in gates else (policy, policy)
+            acts = {policy.name} & rankings.keys()
+            theirs = {name for name in (policy.against,) if name in rankings}
+            made: dict[tuple[bool, frozenset[str]], int] = {}
+            found = []
+            for other, own in product((False, True), repeat=2):
+                acting = frozenset((acts if own else set()) | (theirs if other else set()))
+                key = own and policy.name in gates, acting
+                if key not in made:
+                    made[key] = len(every)
+                    every.append((sides[key[0]], acting))
+                found.append(made[key])
+            places.append(found)
+        return cls(tuple(policies), tuple(every), np.array(places, np.int64).reshape(-1, 4), gates, rankings)
+
+    def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
+        """Name by number of the policies as given from which some that are reported come."""
+        known = {policy.name for policy in self.policies}
+        wanted = {policy.name if policy.name in known else policy.sweep for policy in policies}
+        return {n: p.name for n, p in enumerate(self.policies) if p.name in wanted}
+
+    @property
+    def evaluated(self) -> tuple[Policy, ...]:
+        """The policy of each version."""
+        return tuple(policy for policy, _ in self.every)
+
+    def outcomes(self, on: Evaluator) -> list[Outcome]:
+        """The outcome of each version."""
+        worlds = {acting: on.where_act(acting) for _, acting in self.every}
+        return [worlds[acting].compared(policy) for policy, acting in self.every]
+
+
+@dataclass(frozen=True, eq=False)
+class Acting:
+    """Where a policy acts: where `values` (N,) of all examples are below a threshold, or at least it."""
+
+    values: Floats
+    falling: bool
+    threshold: float
+
+    def on(self, start: int, stop: int) -> np.ndarray:
+        """From one example up to another (E,) bool."""
+        here = self.values[start:stop]
+        return here < self.threshold if self.falling else here >= self.threshold
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """The policies of a result, and which version of each counts on which example.
+
+    `places` (P, 4): as those of `Versions`; `acting`: of policies for which it is not the first everywhere, where they
+    themselves and where the policies that they are compared with act.
+    """
+
+    policies: tuple[Policy, ...]
+    places: Ints
+    acting: Mapping[int, tuple[Acting | None, Acting | None]] = field(default_factory=dict)
+
+    def some(self, numbers: Sequence[int]) -> Reported:
+        """Some of the policies."""
+        acting = {place: self.acting[number] for place, number in enumerate(numbers) if number in self.acting}
+        return Reported(tuple(self.policies[number] for number in numbers), self.places[list(numbers)], acting)
+
+    def versions(self, policy: int, start: int, stop: int) -> Ints:
+        """The version that counts on each example from one up to another (E,)."""
+        own, other = self.acting.get(policy, (None, None))
+        which = np.zeros(stop - start, np.int64)
+        for weight, one in ((1, own), (2, other)):
+            which += 0 if one is None else weight * one.on(start, stop)
+        return self.places[policy][which]
+
+    def values(self, slab: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
+        """A column (policies, E) of a piece whose first example is number `first` of all."""
+        found = slab.rows(self.places[policies, 0], start, stop)
+        for row in np.flatnonzero(np.isin(policies, list(self.acting))):
+            policy = int(policies[row])
+            several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
+            place = (counts[:, None] == several).argmax(axis=1)
+            found[row] = slab.rows(several, start, stop)[place, np.arange(len(place))]
+        return found

@@ -1,0 +1,1 @@
+"""A run, and the result that it gives back."""

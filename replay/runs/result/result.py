@@ -1,0 +1,361 @@
+"""What a run gives back: a value that people hold, show, save and ask."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from replay.runs.compare.compared import ComparedPolicies
+from replay.runs.compare.comparing import compare
+from replay.runs.compare.curves import curves
+from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
+from replay.runs.explain.explain import Explanation, explain_fitted
+from replay.runs.explain.retold import retell
+from replay.runs.figures.figure_data import FigureData, FigureRequest
+from replay.runs.figures.figures import figure_kind
+from replay.runs.saved.asking import WITHOUT, answer, log_of
+from replay.runs.saved.findings import Findings, RunSource
+from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
+from replay.runs.saved.pickled import pack, unpack
+from replay.runs.saved.provenance import PolicyRecord
+from replay.runs.saved.saved import read_found, seal_found, write_found
+from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
+from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, first_line, require_known
+from toolkit.files import replacing
+from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.printable import printable
+from toolkit.show import WIDTH, Table, inches, table_of
+from toolkit.show.tables.html import marked
+from toolkit.stats import check_margin
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CURVES = "curves"
+FEW = 6
+"""Metrics that the shortest form of a policy's result names."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyResult:
+    """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+
+    record: PolicyRecord
+    outcomes: pl.LazyFrame
+    summary: pl.DataFrame
+    comparisons: pl.DataFrame
+    simulated: bool = False
+
+    def __repr__(self) -> str:
+        known = self.summary.drop_nulls("estimate").head(FEW)
+        told = [f"  {metric}: {value:.6g}" for metric, value in known.select("metric", "estimate").iter_rows()]
+        lines = [f"Policy {self.record.name} ({self.record.kind})", *told, "  …"]
+        return "\n".join(map(printable, lines))
+
+    def _repr_html_(self) -> str:
+        return marked(self.simulated) + table_of(self.summary, self.record.name).html()
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Findings):
+    """What a run found. Frames are polars; `notes` are what a table should carry.
+
+    It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
+    pickled; all but what needs the log works as well once it is loaded.
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(map(printable, in_short(self)))
+
+    def _repr_html_(self) -> str:
+        return self.table(limit=ROWS).html()
+
+    @checks_arguments()
+    def table(
+        self,
+        *,
+        margin: float | None = None,
+        cost: str | None = None,
+        limit: int | None = None,
+        columns: Sequence[str] = (),
+    ) -> Table:
+        """The ranked table, as the command writes it: `print(result.table().terminal())`, `.markdown()`, `.latex()`.
+
+        `margin` says which policies are not worse than the baseline by more than this; `cost` is shown in place of the
+        one that the result was ranked by; `limit` is how many rows of long sweeps are shown, by default all; `columns`
+        are those of the table, by heading or by name in CSV.
+        """
+        if margin is not None:
+            check_margin(margin)
+            if self.baseline is None:
+                raise ThinkbackError("`margin` needs a baseline: run with one")
+        if limit is not None and limit < 1:
+            raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
+        return chosen(ranked_input(self, margin, cost), columns, limit)
+
+    @checks_arguments()
+    def frontier(self, *, cost: str | None = None, width: str | float = WIDTH, title: str = "") -> Figure:
+        """The figure of quality against cost, as the command draws it.
+
+        `width` is the width on paper: `3.3in`, `84mm`, `8.4cm`, `240pt`, or a number of inches; `title` stands above.
+        Raises ThinkbackError where no policy has both, where all cost the same, and for a width that is none.
+        """
+        return self.figure("frontier", width=width, title=title, cost=cost)
+
+    @checks_arguments(name="the name of a figure")
+    def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **asked: Any) -> Figure:
+        """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores` or `gates`.
+
+        docs/results.md says what each shows and is `asked`, as in `figure_data`.
+        Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
+        """
+        return self.figure_data(name, **asked).draw(width=inches(width), title=title)
+
+    @checks_arguments(name="the name of a figure", policies="names of policies", log=TAKES)
+    def figure_data(
+        self,
+        name: str,
+        *,
+        baseline: str | None = None,
+        oracle: str | None = None,
+        policies: tuple[str, ...] = (),
+        cost: str | None = None,
+        log: AnyLog | None = None,
+    ) -> FigureData:
+        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
+        given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
+        kind = figure_kind(name, [option for option, value in given.items() if value])
+        found = None if log is None else open_log(log)
+        if found is not None and found.digest() != self.provenance["log"]["sha256"]:
+            raise ThinkbackError(f"the log `{found.name}` is another than the one that was replayed: name that one")
+        return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
+
+    @checks_arguments(name="a policy's name")
+    def policy(self, name: str) -> PolicyResult:
+        """What was found of one policy. Raises ThinkbackError where there is none of that name."""
+        self._require_policy(name)
+        found = next(one for one in self.policies if one.name == name)
+        rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
+        return PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
+
+    @checks_arguments(policy="a policy's name", example="an example_id")
+    def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
+        """One policy on one example that the result compares, step by step: from the log, or from the part by trace of
+        a loaded result.
+
+        Raises ThinkbackError for unknown names, and where a loaded result has no such part.
+        """
+        self._require_policy(policy)
+        ids = self.examples["example_id"]
+        require_known(example, ids, f"the result compares no example `{example}`")
+        row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
+        if self.source is None:
+            return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
+        plan, acting = self._source().plan, self.source.acting
+        chosen = next(one for one in self.source.policies if one.name == policy)
+        acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
+        plain = replace(chosen, against=None)
+        told = explain_fitted(plan.log, plan.contents, plain, example, plan, repetition, texts, acts)
+        return replace(told, outcomes=row)
+
+    def _require_policy(self, name: str) -> None:
+        if name in self.dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
+        require_known(name, self.summariser.names, f"no policy is named `{name}`")
+
+    @checks_arguments(first="a policy's name", second="a policy's name", metric="the name of a metric")
+    def compare(
+        self,
+        first: str | None = None,
+        second: str | None = None,
+        *,
+        other: Result | None = None,
+        metric: str | None = None,
+    ) -> ComparedPolicies:
+        """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
+        and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
+        which they differ. With an `other` result, policies of this one against those of the other.
+
+        Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
+        examples are not the same.
+        """
+        return compare(self, first, second, other, metric)
+
+    @checks_arguments(oracle="a policy's name", baseline="a policy's name")
+    def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
+        """Each policy's share of what lies between a baseline and an oracle, its regret, and the parts of its gap to
+        being always right: generation, stopping and selection. By default the best diagnostic policy and the baseline
+        of the result; the log is read once more.
+
+        Raises ThinkbackError where there is no oracle. A loaded result has the parts that it was saved with.
+        """
+        return headroom(self, self._gaps, oracle, baseline)
+
+    @cached_property
+    def _gaps(self) -> pl.DataFrame | None:
+        """The parts of every policy's gap; None where a loaded result was saved without."""
+        if self.source is not None:
+            return gap_frame(self._source(), self.summariser.names, self.summariser.settings)
+        there = self.folder is not None and self.folder.has(GAPS)
+        return pl.read_parquet(self.folder.file(GAPS)) if self.folder is not None and there else None
+
+    @checks_arguments(sql="one SELECT")
+    def query(self, sql: str) -> pl.DataFrame:
+        """Answer one SELECT over `outcomes`, `summary`, `comparisons`, with the part by trace also `paid_traces`,
+        `paid_scores`, `orders` and `stops`, and the tables of the log: `examples`, `traces`, `verifications` …
+
+        Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
+        """
+        return answer(self, sql)
+
+    def _log(self) -> Log | None:
+        """The log, where it is still there and the same."""
+        return log_of(self)
+
+    def _source(self) -> RunSource:
+        """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
+        if self.source is None or self._log() is None:
+            address = self.provenance["log"]["address"]
+            raise ThinkbackError(f"the log `{address}` is not there or is another by now: replay again")
+        return self.source
+
+    @checks_arguments()
+    def save(
+        self,
+        directory: str | Path,
+        *,
+        traces: bool = False,
+        texts: bool = False,
+        curves: bool = False,
+        headroom: bool = False,
+    ) -> None:
+        """Write the result as a folder, for `load`, whole or not at all; docs/results.md describes its files.
+
+        `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
+        read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
+        examples that were asked for; `headroom`: with the parts of every policy's gap. A saved result that is there is
+        replaced. Raises ThinkbackError where the folder holds something else or can't be written, or a loaded result
+        has no such part.
+        """
+        target = Path(directory).expanduser()
+        if target.exists() and not target.is_dir():
+            raise ThinkbackError(f"`{directory}` is a file: name a folder")
+        if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
+            raise ThinkbackError(f"`{directory}` holds something else than a saved result: name another folder")
+        try:
+            with replacing(target, force=True) as folder:
+                self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise ThinkbackError(f"cannot write `{directory}`: {first_line(error)}") from None
+
+    def write(
+        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
+    ) -> None:
+        """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
+        saved = None if self.source is not None else self._saved(traces, texts, curves, headroom)
+        write_found(self, folder, self._saved_examples(texts))
+        if self.source is not None and (traces or texts):
+            source = self._source()
+            write_traces(folder, source.plan, source.policies, source.acting, texts)
+        elif saved is not None and (traces or texts):
+            for name in PARTS:
+                shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
+            if not texts:
+                plain = pl.read_parquet(folder / f"{TRACES}.parquet").drop("text", strict=False)
+                plain.write_parquet(folder / f"{TRACES}.parquet")
+        if curves:
+            self.curves().write_parquet(folder / f"{CURVES}.parquet")
+        if headroom and self._gaps is not None:
+            self._gaps.write_parquet(folder / GAPS)
+        seal_found(self, folder)
+
+    def curves(self) -> pl.DataFrame:
+        """Curves of every pool on the examples that were asked for, as `tb.curves` has them.
+
+        Raises ThinkbackError where a loaded result was saved without them.
+        """
+        if self.source is None:
+            return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
+        return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
+
+    def _saved(
+        self, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
+    ) -> SavedFolder:
+        """The folder of a loaded result. Raises where it lacks a part."""
+        folder = self.folder
+        if folder is None:
+            raise ThinkbackError("this result was not loaded")
+        by_trace = folder.has(f"{TRACES}.parquet")
+        written = by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
+        has = {
+            "traces": by_trace or not (traces or texts),
+            "texts": written or not texts,
+            "curves": folder.has(f"{CURVES}.parquet") or not curves,
+            "headroom": folder.has(GAPS) or not headroom,
+        }
+        for part in (part for part, there in has.items() if not there):
+            raise ThinkbackError(WITHOUT.format(part=part))
+        return folder
+
+    def _saved_examples(self, texts: bool) -> pl.DataFrame:
+        """The examples, with their questions where texts are saved."""
+        plain = self.examples.drop("question", strict=False)
+        if not texts or self.source is None:
+            return self.examples if texts else plain
+        log = self._source().plan.log
+        asked = collect(log.scan("examples", ["example_id", "question"]), log)
+        return plain.join(asked, on="example_id", how="left", maintain_order="left")
+
+    @checks_arguments(out="a file that ends in .html", others="results", examples="a number of examples")
+    def dashboard(
+        self,
+        out: str | Path,
+        *,
+        others: Sequence[Result] = (),
+        texts: bool = True,
+        examples: int = ON_PAGE,
+        force: bool = False,
+    ) -> list[Path]:
+        """Write a page for a browser, with those of `others` beside it: docs/dashboard.md says what it shows.
+
+        It is drawn from what is saved: of a result that was not loaded, from what `.save()` writes without options.
+        `texts`: whether those that were saved are written into a folder beside the page; `examples`: at most so many
+        are shown; `force` replaces what is there. The paths are given back. Raises ThinkbackError where something is in
+        the way, or the extra `dashboard` is not installed.
+        """
+        from replay.runs.page.dashboard import write_dashboard
+
+        saved = [one if one.folder is not None else unpacked(pack(one, one.write)) for one in (self, *others)]
+        return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
+
+    def __copy__(self) -> Result:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpacked, (pack(self, self.write),)
+
+
+@checks_arguments(address="the folder of a saved result")
+def load(address: str | Path) -> Result:
+    """A result that was saved, as it was: it draws its tables and figures without the log.
+
+    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    """
+    return Result(**read_found(address))
+
+
+def unpacked(data: bytes) -> Result:
+    """The result in bytes, as pickles hold it."""
+    scratch = unpack(data)
+    return Result(**read_found(scratch.path, scratch))

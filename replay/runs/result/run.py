@@ -1,0 +1,279 @@
+"""A run: log x policies -> outcomes, summary and comparisons, with what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import polars as pl
+
+from replay.data.conditions import CONDITION, matching
+from replay.data.contents import Contents, opened
+from replay.data.fitted_scores import folds_of
+from replay.policies.base import Policy, columns_of, needs_of, nested
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
+from replay.runs.passes.coverage import Coverage
+from replay.runs.passes.coverage_notes import calls_failed, of_suite, unlike_calls
+from replay.runs.passes.example_set import ExampleSet, groups_of
+from replay.runs.passes.gate_sweep import sweep_tables
+from replay.runs.passes.learning import fit_policies
+from replay.runs.passes.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
+from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.reuse import check_reuse, out_of_fold, training_rows
+from replay.runs.passes.served import Served, serve
+from replay.runs.result.result import Result
+from replay.runs.saved.findings import RunSource, Summariser
+from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record, versions
+from replay.sampling.own_rules import GivenRules
+from toolkit.arguments import checks_arguments
+from toolkit.columns import cost_named, costs_called, metric_column, with_columns
+from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
+from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect, open_log
+from toolkit.notes import Note, note
+from toolkit.stats import Settings, Summary, settings_of
+from toolkit.stats.many.compare import ACCURACY, COMPARISONS_SCHEMA, SUMMARY_SCHEMA
+
+MOST_GROUPS = 500
+
+
+@checks_arguments(
+    log=TAKES,
+    policies=POLICIES,
+    baseline="a policy's name",
+    where=CONDITION,
+    by="a column of examples, or a list of them",
+    metric="the name of a metric",
+    metrics="a `Metric`, or a list of them",
+    measure="the name of a column of traces",
+    cost="the name of a cost",
+    rules=RULES,
+)
+def run(
+    log: AnyLog,
+    policies: GivenPolicies | None = None,
+    *,
+    baseline: str | None = None,
+    where: str | None = None,
+    by: str | Sequence[str] = (),
+    settings: Settings | None = None,
+    seed: int | None = None,
+    resamples: int | None = None,
+    level: float | None = None,
+    method: str | None = None,
+    strict: bool = False,
+    metric: str = ACCURACY,
+    metrics: Metric | Iterable[Metric] = (),
+    cost: str | None = None,
+    measure: str | None = None,
+    rules: GivenRules = None,
+    kw: float | None = None,
+    eur_per_kwh: float | None = None,
+    block_examples: int | None = None,
+) -> Result:
+    """Replay policies on a log and compare them on the examples that all of them can serve.
+
+    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in
+    Python or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test
+    examples are reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names
+    the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names
+    columns of `examples` whose groups are summarised too; `metric` is what ranks, and among equals the `cost`, by
+    default tokens where they are logged; `metrics` are metrics of one's own; `measure` is another column of traces
+    (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's own.
+    `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
+    `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
+    at once; no result depends on it.
+
+    Raises ThinkbackError for anything wrong with the log, the policies or the settings.
+    """
+    settings = settings_of(
+        settings, resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh
+    )
+    if block_examples is not None and block_examples < 1:
+        raise ThinkbackError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
+    if policies is None:
+        log = open_log(log)
+        policies = suite(log, where)
+    file, metrics = load_policies(policies, rules), own_metrics(metrics)
+    log, contents = opened(log)
+    told = tuple(of_suite(file.left_out, file.where if where is None else None))
+    if where is None:
+        where, by = file.where, by or file.by
+    by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
+    own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
+    chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    check_labels(metrics, examples.labels)
+    chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
+    if file.standard and baseline is None:
+        baseline = largest_majority(map(policy_record, chosen))
+    if cost is not None:
+        plain = with_columns(columns_of(chosen))
+        cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
+    plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
+    served = _served(plan, chosen, strict, baseline)
+    coverage = served.coverage
+    records = tuple(map(policy_record, served.policies))
+    columns = with_columns(columns_of(served.policies))
+    columns = with_columns(own_columns(metrics, columns), columns)
+    summariser = Summariser(served.outcomes, records, metric, cost, baseline, columns, settings)
+    check_ranking(metric, served.outcomes, columns, settings)
+    statistics = summariser.summary()
+    _check_ranked(statistics, summariser, measure, log.address)
+    kept = examples.frame.filter(coverage.keep)
+    _check_groups(kept, by)
+    groups = {group: summariser.summary(ids) for group, _, ids in groups_of(kept, by)}
+    thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
+    warned = tuple(note("log", text) for text in log.warnings)
+    failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
+    unlike = _unlike(served.policies, contents, statistics, summariser)
+    notes = (*told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
+    ranked: dict[str, Any] = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
+    ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
+    asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
+    return Result(
+        summariser=summariser,
+        statistics=statistics,
+        groups=groups,
+        by=by,
+        dropped=coverage.dropped,
+        excluded=coverage.excluded,
+        notes=notes,
+        simulated=log.simulated,
+        provenance=_provenance(log, coverage, records, statistics, settings, asked, notes),
+        thresholds=thresholds,
+        bands=bands,
+        examples=kept,
+        source=RunSource(plan.among(kept["example_id"]), served.policies, served.acting),
+    )
+
+
+def _unlike(
+    policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
+) -> Iterator[Note]:
+    """The warning that the cost of the front counts calls of several pools, or revisions, as equal."""
+    pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
+    for cost in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
+        yield from unlike_calls(pools, metric_column(cost, summariser.columns))
+
+
+def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
+    """Raise where no policy has a value of the metric that ranks, or of the cost."""
+    known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
+    metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
+    if metric not in known:
+        qualities = [name for name in known if metric_column(name, columns).quality]
+        others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
+        unjudged = (
+            f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
+            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
+            "policy file) to another column"
+        )
+        lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
+        raise ThinkbackError(f"{address}: {lacking}{others}")
+    if cost is not None and cost_named(cost, columns).metric not in known:
+        there = [column for column in columns if column.metric in known]
+        raise ThinkbackError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
+
+
+def resolved(
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
+) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
+    """The policies with the log's names; the examples; notes about what was seen in fitting.
+
+    ThinkbackError for what the log cannot serve.
+    """
+    chosen = tuple(policy.resolve(contents) for policy in file.policies)
+    for policy in (part for whole in chosen for part in nested(whole)):
+        policy.check_log(log, contents)
+    if measure is not None:
+        contents.require_measure(measure)
+    needs = needs_of(chosen, contents)
+    verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
+    wanted = [*by, *sorted(needs.example_columns)]
+    told = ["split"] if verifying and "split" in contents.example_columns else []
+    examples = select_examples(log, contents, needs.pools, where, [*wanted, *told])
+    notes = [*(training_rows(verifying, examples.frame["split"]) if told else ())]
+    readers = _readers(chosen, contents)
+    notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
+    examples = replace(examples, frame=examples.frame.drop({*told} - {*wanted}))
+    return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
+
+
+def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
+    """Verifiers with the policies that read them."""
+    found: dict[str, list[str]] = {}
+    for policy in policies:
+        for verifier in sorted({name for _, name in policy.needs(contents).scores}):
+            found.setdefault(verifier, []).append(policy.name)
+    return found
+
+
+def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
+    names = [policy.name for policy in policies]
+    if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
+        require_known(baseline, names, f"no policy is named `{baseline}`")
+    served = serve(plan, policies, strict, baseline)
+    if baseline is None:
+        return served
+    if baseline in served.coverage.dropped:
+        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
+    require_known(baseline, [policy.name for policy in served.policies], f"no policy is named `{baseline}`")
+    return served
+
+
+def select_examples(
+    log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
+) -> ExampleSet:
+    """The examples of a run, and the labels that are gold of any, which F1 is about.
+
+    There are none where a pool that is read has verdicts without answers.
+    """
+    for column in by:
+        contents.require_groups(column)
+        if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
+            raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
+    columns = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by]))
+    examples = collect(log.scan("examples", columns), log).sort("example_id")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    if examples.is_empty():
+        raise ThinkbackError(f"{log.address} has no examples")
+    veiled = contents.opaque | contents.partly_opaque
+    spaces = examples["labels"].unique().to_list()
+    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not veiled & read else ()
+    gold = set(examples["gold"].unique())
+    return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
+
+
+def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
+    """Raise where there would be too many groups."""
+    count = kept.select(by).n_unique() if by else 0
+    if count > MOST_GROUPS:
+        raise ThinkbackError(
+            f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed"
+        )
+
+
+def _provenance(
+    log: Log,
+    served: Coverage,
+    policies: Sequence[PolicyRecord],
+    statistics: Summary,
+    settings: Settings,
+    asked: Mapping[str, Any],
+    notes: tuple[Note, ...],
+) -> dict[str, Any]:
+    return {
+        "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
+        "policies": [policy.settings for policy in policies],
+        **asked,
+        **asdict(settings),
+        "leader": statistics.leader,
+        "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
+        "policies_dropped": dict(served.dropped),
+        "verifications_free": {name: sorted(lacking) for name, lacking in sorted(served.free.items()) if lacking},
+        "surrogate_s_per_example": served.order_s_per_example,
+        "notes": [note.record() for note in notes],
+        "versions": versions(),
+    }

@@ -1,0 +1,1 @@
+"""A result as data, on disk and in bytes."""

@@ -1,0 +1,267 @@
+"""What a run found, as data: the same whether it was just made or loaded."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from replay.policies.base import Policy
+from replay.runs.passes.own_metrics import with_unvalued
+from replay.runs.passes.passes import ReplayPlan
+from replay.runs.saved.provenance import PolicyRecord
+from replay.runs.saved.saved_folder import SavedFolder
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError
+from toolkit.notes import Note
+from toolkit.stats import Settings, Summary, differences, draws, summarise
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.work_places import scratch_folder
+
+OUTCOMES = "outcomes.parquet"
+SECONDS = (50, 95, 99)
+"""Percentiles of the seconds of a path."""
+
+
+class Scratch:
+    """A folder of its own for what may not fit in memory; it goes when nothing refers to it any more."""
+
+    def __init__(self) -> None:
+        self.path = Path(scratch_folder())
+        weakref.finalize(self, shutil.rmtree, self.path, True)
+
+
+class Outcomes(Protocol):
+    """The outcomes of a result's policies on the examples that it compares."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels that F1 is about."""
+        ...
+
+    def statistics(self, ids: pl.Series | None = None) -> Store:
+        """What the statistics read, of the examples in `ids` or of all."""
+        ...
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table with one row per (policy, example)."""
+        ...
+
+    def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk: some columns, and one policy or all."""
+        ...
+
+    def write(self, path: Path) -> None:
+        """The table as a Parquet file."""
+        ...
+
+
+def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
+    """The table of outcomes, or of one policy's, of which chunk after chunk is made when it is collected."""
+
+    def batches(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        left = rows
+        needed = columns
+        if columns is not None and predicate is not None:
+            needed = list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
+        for frame in outcomes.frames(needed, policy):
+            found = frame if predicate is None else frame.filter(predicate)
+            found = found if columns is None else found.select(columns)
+            yield found if left is None else found.head(left)
+            left = None if left is None else left - len(found)
+            if left is not None and left <= 0:
+                return
+
+    return register_io_source(batches, schema=outcomes.schema, is_pure=True)
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """What a result was made of: a pass over a log can tell more from it. A loaded result has none."""
+
+    plan: ReplayPlan
+    policies: tuple[Policy, ...]
+    acting: Mapping[str, np.ndarray]
+    """Of policies that rank all examples, those of the plan on which they act (N,) bool."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summariser:
+    """How the outcomes of some policies become summaries, of all examples or of some."""
+
+    outcomes: Outcomes
+    policies: tuple[PolicyRecord, ...]
+    metric: str
+    cost: str | None
+    baseline: str | None
+    columns: tuple[OutcomeColumn, ...]
+    settings: Settings
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the policies."""
+        return [policy.name for policy in self.policies]
+
+    def summary(self, ids: pl.Series | None = None) -> Summary:
+        """The statistics of the examples in `ids`, or of all."""
+        made = summarise(
+            self.outcomes.statistics(ids),
+            self.names,
+            labels=self.outcomes.labels,
+            baseline=self.baseline,
+            leaders=[policy.name for policy in self.policies if not policy.diagnostic],
+            metric=self.metric,
+            cost=self.cost,
+            sweeps=[policy.sweep or policy.name for policy in self.policies],
+            columns=self.columns,
+            settings=self.settings,
+        )
+        return with_unvalued(made, self.columns)
+
+    def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
+        """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""
+        outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
+        return differences(
+            outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
+        )
+
+    def draws(self, metric: str) -> np.ndarray:
+        """Resampled values of a metric, (policies, resamples): the resamples of every interval."""
+        outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
+        return draws(outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a run found. Frames are polars; `notes` are what a table should carry."""
+
+    summariser: Summariser
+    statistics: Summary
+    groups: Mapping[tuple[object, ...], Summary]
+    by: tuple[str, ...]
+    dropped: Mapping[str, str]
+    excluded: Mapping[str, str]
+    notes: tuple[Note, ...]
+    simulated: bool
+    provenance: Mapping[str, Any]
+    thresholds: pl.DataFrame | None
+    """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
+    bands: pl.DataFrame | None
+    """Intervals at up to 200 of them, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
+    examples: pl.DataFrame
+    """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
+    source: RunSource | None = None
+    folder: SavedFolder | None = None
+    """Where it was loaded from."""
+    saved_seconds: pl.DataFrame | None = None
+    scratch: Scratch = field(default_factory=Scratch)
+
+    @property
+    def policies(self) -> tuple[PolicyRecord, ...]:
+        """The policies compared."""
+        return self.summariser.policies
+
+    @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
+        return self.summariser.columns
+
+    @property
+    def replayed(self) -> tuple[Policy, ...]:
+        """The policies as they were replayed, fitted, with a threshold each. ThinkbackError for a loaded result."""
+        if self.source is None:
+            raise ThinkbackError("a loaded result has its policies as data, not as they were replayed: run them again")
+        return self.source.policies
+
+    @property
+    def baseline(self) -> str | None:
+        """The policy of the paired differences."""
+        return self.summariser.baseline
+
+    @property
+    def log_name(self) -> str:
+        """The log's name."""
+        return str(self.provenance["log"]["name"])
+
+    @property
+    def outcomes(self) -> pl.LazyFrame:
+        """One row per (policy, example), not made before it is collected."""
+        return _lazy(self.summariser.outcomes)
+
+    def outcomes_of(self, policy: str) -> pl.LazyFrame:
+        """The same of one policy."""
+        return _lazy(self.summariser.outcomes, policy)
+
+    @cached_property
+    def seconds(self) -> pl.DataFrame:
+        """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
+        if self.saved_seconds is not None:
+            return self.saved_seconds
+        store = self.summariser.outcomes.statistics()
+        rows = []
+        for number, name in enumerate(self.summariser.names):
+            values = np.concatenate([chunk.values("latency_s", np.array([number]))[0] for chunk in store.chunks])
+            known = not np.isnan(values).any()
+            told = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
+            rows.append((name, len(values), *told))
+        names = {f"p{level}": pl.Float64 for level in SECONDS}
+        schema = {"policy": pl.String, "examples": pl.get_index_type(), "mean": pl.Float64, **names}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """One row per (policy, metric)."""
+        return self.statistics.summary
+
+    @property
+    def comparisons(self) -> pl.DataFrame:
+        """One row per (policy, baseline, metric): paired differences to the baseline and to the leader."""
+        return self.statistics.comparisons
+
+    @property
+    def ranks(self) -> pl.DataFrame:
+        """One row per (policy, metric), of the metric that ranks and of the cost: what is told of all policies at once.
+
+        Without rows where a result was saved before there were any.
+        """
+        return self.statistics.ranks
+
+    @property
+    def leader(self) -> str | None:
+        """The best policy by the metric that ranks, of those that are no diagnostics."""
+        return self.statistics.leader
+
+    @cached_property
+    def by_summary(self) -> pl.DataFrame | None:
+        """`summary` within each group of `by`, the group's columns first."""
+        return self._by("summary")
+
+    @cached_property
+    def by_comparisons(self) -> pl.DataFrame | None:
+        """`comparisons` within each group of `by`, the group's columns first."""
+        return self._by("comparisons")
+
+    @cached_property
+    def by_ranks(self) -> pl.DataFrame | None:
+        """`ranks` within each group of `by`, the group's columns first."""
+        return self._by("ranks")
+
+    def _by(self, name: str) -> pl.DataFrame | None:
+        if not self.by:
+            return None
+        frames = []
+        for group, statistics in self.groups.items():
+            columns = [pl.lit(value).cast(pl.String).alias(c) for c, value in zip(self.by, group, strict=True)]
+            frames.append(getattr(statistics, name).select(*columns, pl.all()))
+        return pl.concat(frames)

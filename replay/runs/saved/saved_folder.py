@@ -1,0 +1,106 @@
+"""The folder of a saved result: its files with their hashes, each compared before it is first read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replay.runs.saved.provenance import finite
+from toolkit import documents
+from toolkit.errors import ThinkbackError, shown
+from toolkit.log.read.footers import hash_file
+
+FORMAT, VERSION = "thinkback result", 3
+RECORD, RUN = "result.json", "run.json"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedFolder:
+    """`hashes`: SHA-256 of each file by name. A temporary folder lasts as long as something refers to its `owner`."""
+
+    path: Path
+    hashes: Mapping[str, str]
+    owner: object = field(default=None, repr=False)
+    _sound: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self.hashes
+
+    def file(self, name: str) -> Path:
+        """A file, once its bytes are known to be those that were saved.
+
+        ThinkbackError where it is gone, or another one by now.
+        """
+        found = self.path / name
+        try:
+            info = found.stat()
+            state = info.st_ino, info.st_size, info.st_mtime_ns
+            if self._sound.get(name) == state:
+                return found
+            same = hash_file(found) == self.hashes[name]
+        except (OSError, KeyError):
+            raise ThinkbackError(f"`{found}` of the saved result is gone: load the result from where it is") from None
+        if not same:
+            raise ThinkbackError(
+                f"`{found}` is not the file that was saved: it is damaged, or another result took its place; "
+                "load that, or replay again"
+            )
+        self._sound[name] = state
+        return found
+
+
+def is_saved_result(folder: Path) -> bool:
+    """Whether a folder holds a result, of whatever version."""
+    try:
+        return f'"{FORMAT}"' in (folder / RECORD).read_text(encoding="utf-8")[:200]
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write the record of a result, with the hashes of the files that lie in the folder, and its own."""
+    own = (file for file in sorted(folder.iterdir()) if file.suffix == ".parquet" or file.name == RUN)
+    files = {file.name: hash_file(file) for file in own}
+    body = _text({**record, "files": files})
+    head = f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION}, "sha256": "{_digest(body)}",\n"record": '
+    (folder / RECORD).write_text(head + body + "}\n", encoding="utf-8")
+
+
+def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder, Mapping[str, Any]]:
+    """The folder of a saved result, and its record; `owner`: what a temporary folder lasts with.
+
+    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    """
+    folder = Path(address).expanduser().resolve()
+    if not (folder / RECORD).is_file():
+        why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
+        raise ThinkbackError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
+    where = f"`{folder / RECORD}`"
+    found = documents.parse_json(documents.read_text(folder / RECORD, where), where)
+    if not isinstance(found, Mapping) or found.get("format") != FORMAT:
+        raise ThinkbackError(f"{where} is no record of a result: replay again")
+    version = found.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise ThinkbackError(
+            f"{where} has version {shown(version)}, this program reads up to {VERSION}: upgrade thinkback"
+        )
+    record = found.get("record")
+    if not isinstance(record, Mapping) or _digest(_text(record)) != found.get("sha256"):
+        raise ThinkbackError(f"{where} is damaged: it is not what was saved; replay again")
+    for name in record["files"]:
+        if not (folder / name).is_file():
+            raise ThinkbackError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
+    return SavedFolder(folder, record["files"], owner), record
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(finite(record), ensure_ascii=False, allow_nan=False)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,190 @@
+"""How a result is shown: what its ranked table and its figure are made of, and a few lines of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from replay.runs.saved.findings import Findings
+from replay.runs.saved.provenance import PolicyRecord
+from toolkit.columns import cost_named, metric_column
+from toolkit.errors import counted
+from toolkit.show import (
+    WIDTH,
+    NumberWithInterval,
+    PolicyRow,
+    RankedInput,
+    RowLimits,
+    Table,
+    frontier_figure,
+    frontier_points,
+    rank,
+    ranked_table,
+    save_formats,
+    table_of,
+    write_latex,
+)
+from toolkit.show.figures.figure import FrontierPoint
+from toolkit.show.ranking.ranking import short_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 40
+"""Rows that a printed table shows where sweeps are long; `table.csv` has all."""
+OF_SWEEP = 10
+"""Rows of each sweep that a terminal shows."""
+OF_SUITE, OF_SUITE_GROUP = 10, 5
+"""Rows that a terminal shows of the standard suite, and of a group of it."""
+SUITE_ON_PAPER = 16
+"""Rows of the standard suite in LaTeX."""
+ON_PAGE = 2_000
+"""Examples that a page for a browser shows, where it has room for them."""
+BEST = 3
+"""Policies that the shortest form of a result names."""
+
+
+def ranked_input(found: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
+    """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
+    summariser = found.summariser
+    named = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
+    return RankedInput(
+        summary=found.summary,
+        comparisons=found.comparisons,
+        policies=tuple(policy_row(p) for p in found.policies),
+        n=found.statistics.n,
+        title=f"Policies on {found.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
+        metric=summariser.metric,
+        by_cost=named,
+        baseline=summariser.baseline,
+        leader=found.leader,
+        margin=margin,
+        simulated=found.simulated,
+        seed=summariser.settings.seed,
+        resamples=summariser.settings.resamples,
+        level=summariser.settings.level,
+        method=summariser.settings.method,
+        notes=found.notes,
+        ranks=found.ranks,
+        columns=summariser.columns,
+    )
+
+
+def policy_row(policy: PolicyRecord) -> PolicyRow:
+    """What tables and figures must know of a policy."""
+    return PolicyRow(
+        policy.name, policy.sweep, policy.sweep_size, policy.diagnostic, policy.base, policy.swept, policy.label or ""
+    )
+
+
+def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
+    """The same for each group of `by`."""
+    return [
+        replace(
+            whole,
+            summary=statistics.summary,
+            comparisons=statistics.comparisons,
+            ranks=statistics.ranks,
+            n=statistics.n,
+            leader=statistics.leader,
+            notes=statistics.notes,
+            title=", ".join(f"{column} = {value}" for column, value in zip(found.by, group, strict=True)),
+        )
+        for group, statistics in found.groups.items()
+    ]
+
+
+def printed_tables(
+    ranked: RankedInput, groups: Sequence[RankedInput], suite: bool, columns: Sequence[str] = ()
+) -> list[Table]:
+    """What a terminal shows: the table of all, then those of the groups, with the notes that the first one lacks.
+
+    Of the standard `suite` and of sweeps they have the rows that matter most.
+    """
+    whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
+    few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
+    tables = [chosen(group, columns, few) for group in groups]
+    return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
+
+
+def write_shown(
+    found: Findings,
+    ranked: RankedInput,
+    folder: Path,
+    width: float = WIDTH,
+    title: str = "",
+    columns: Sequence[str] = (),
+    most: int | None = None,
+) -> tuple[Table, list[RankedInput]]:
+    """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
+    are known, the figure of the front in every format, and its numbers; figure and LaTeX are so many inches wide.
+
+    `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. The table in LaTeX and the
+    groups are given back.
+    """
+    table, groups = chosen(ranked, columns, ROWS), group_inputs(found, ranked)
+    on_paper = RowLimits(ROWS, most=most)
+    printed = chosen(ranked, columns, on_paper)
+    (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
+    (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
+    write_latex(folder / "table.tex", {"policies": printed}, width)
+    if groups:
+        tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
+        (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
+        named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
+        write_latex(folder / "table_by.tex", named, width)
+    figure = frontier_figure(ranked, title, width)
+    if figure is not None:
+        save_formats(figure, folder, "frontier")
+        marks = {"simulated": "true"} if ranked.simulated else {}
+        (folder / "frontier.csv").write_text(table_of(frontier_frame(ranked)).csv(marks), encoding="utf-8")
+    return printed, groups
+
+
+def frontier_frame(results: RankedInput) -> pl.DataFrame:
+    """The points of the figure of the front, by the whole names of their policies."""
+    whole = {shown: name for name, shown in short_names(results.policies, always=True).items()}
+    return as_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
+
+
+def as_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
+    """Frozen rows as a frame, their name as `policy`."""
+    names = [field.name for field in fields(kind)]
+    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
+    return frame.rename({"name": "policy"})
+
+
+def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
+    """The ranked table with the columns asked for, by default all."""
+    table = ranked_table(ranked, limit)
+    return table.only(columns) if columns else table
+
+
+def in_short(found: Findings) -> Iterator[str]:
+    """A few lines: what was compared on what, and who leads."""
+    marked = " (simulated)" if found.simulated else ""
+    policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
+    yield f"Result: {policies} on {examples} of {found.log_name}{marked}"
+    ranked = [row for row in rank(ranked_input(found)) if row.place is not None]
+    column = metric_column(found.summariser.metric, found.columns)
+    form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)
+    for row in ranked[:BEST]:
+        if row.quality is not None:
+            yield f"  {row.place}. {row.policy.name}: {column.heading} {form.show(row.quality)}"
+    if len(ranked) > BEST:
+        yield f"  … {len(ranked) - BEST} more"
+    yield from (f"  {what}" for what in _left_out(found))
+
+
+def _left_out(found: Findings) -> Sequence[str]:
+    told = []
+    if found.baseline is not None:
+        told.append(f"baseline: {found.baseline}")
+    if found.dropped:
+        told.append(f"dropped: {counted(len(found.dropped), 'policy', 'policies')}")
+    if found.excluded:
+        told.append(f"left out: {counted(len(found.excluded), 'example')}")
+    return told

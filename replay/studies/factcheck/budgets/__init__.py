@@ -1,0 +1,1 @@
+"""Tables and figures of verifier budgets and their settings."""

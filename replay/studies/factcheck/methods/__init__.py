@@ -1,0 +1,1 @@
+"""Methods of choosing an answer under a verifier, and their tables."""

@@ -1,0 +1,1 @@
+"""How near simulated logs come to the published numbers."""

@@ -1,0 +1,251 @@
+"""How near a simulated log comes to a published work: numbers that it was fitted to, and those that test it.
+
+A number that was fitted to has a distance within which it should lie, never further than `ERRORS` sampling errors of
+the published one at its number of claims: that shows that the fit holds, and nothing else. A number that was not fails
+where the mean over logs of several seeds lies further off than chance explains; a difference fails, too, where its sign
+is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import copysign, hypot, sqrt
+from statistics import fmean
+from typing import Any
+
+from replay.studies.factcheck.methods.runs import RunCells
+from replay.studies.kit.published import PublishedDataset, PublishedWork, document
+from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
+
+ERRORS = 2.0
+"""No number may lie further off than so many sampling errors of the published one."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A fitted number that is known to lie too far off: simulated minus published, and why."""
+
+    difference: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; `distance` is how far it may lie, in its own unit.
+
+    `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
+    """
+
+    table: str
+    method: str
+    what: str
+    published: float
+    simulated: float
+    distance: float
+    error: float | None = None
+    known: Known | None = None
+
+    @property
+    def difference(self) -> float:
+        """Simulated minus published."""
+        return self.simulated - self.published
+
+    @property
+    def within(self) -> bool:
+        """Whether it lies near enough."""
+        return abs(self.difference) <= self.distance + 1e-9
+
+    @property
+    def bound(self) -> float | None:
+        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        if self.known is None:
+            return None
+        return self.known.difference + copysign(self.error or 0.0, self.known.difference)
+
+    @property
+    def expected(self) -> bool:
+        """Whether it lies near enough, or is off as it is known to be: to the same side, and within its bound."""
+        if self.within or self.bound is None:
+            return self.within
+        return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
+
+
+def fit_of(work: PublishedWork) -> Mapping[str, Any]:
+    """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
+
+    Rows of published tables by the run that they are of, and their columns by name, with distances: points, or
+    `percent` of the published number; `relaxed`: data sets for which all are so many times as far.
+    """
+    return document(f"{work.name}_simulated")
+
+
+def known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
+    """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
+    return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
+
+
+def fitted_lines(fit: Mapping[str, Any], run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
+    """The numbers of a run that were fitted to, where they are published and the log has them."""
+    for row in fit[run]:
+        for method, of in product(row["methods"], fit["columns"][row["columns"]]):
+            wanted = numbers.value(row["table"], of["column"], method=method)
+            found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+            if wanted is not None and found is not None:
+                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+                error = sampling_error(found)
+                yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
+
+
+def bounded(line: Line, factor: float, known: Known | None) -> Line:
+    """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: that it fails."""
+    distance = factor * line.distance
+    if line.error is not None:
+        distance = min(distance, ERRORS * line.error)
+    return replace(line, distance=distance, known=known)
+
+
+def sampling_error(cell: ShownInterval | None) -> float | None:
+    """That of a number, from its 95% interval; None where it has none, or does not vary."""
+    if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
+        return None
+    return (cell.high - cell.low) / (2 * 1.959964)
+
+
+def share_error(share: float, n: int) -> float:
+    """The sampling error of a share of n, in percent."""
+    return 100 * sqrt(share * (1 - share) / n)
+
+
+def check_table(lines: list[Line], title: str) -> Table:
+    """Published, simulated, difference, and the distance allowed."""
+    columns = (
+        *(TableColumn(name) for name in ("table", "method", "number")),
+        *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
+        TableColumn("difference", Number(2, signed=True)),
+        TableColumn("sampling error", Number(2)),
+        TableColumn("allowed", Number(2)),
+        TableColumn("within", Tick("yes", "no")),
+    )
+    rows = tuple(
+        (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _verdict(x))
+        for x in lines
+    )
+    known = tuple(
+        f"{x.table}, {x.method}, {x.what}: known to be off, by {x.bound:+.2f} at most: {x.known.why}"
+        for x in lines
+        if x.known is not None and not x.within
+    )
+    return Table(title, columns, rows, above=(SIMULATED,), below=known)
+
+
+def _verdict(line: Line) -> bool | str:
+    return "known" if line.expected and not line.within else line.within
+
+
+@dataclass(frozen=True)
+class HeldOutNumber:
+    """One number in one simulated log; `error`: its sampling error. `signed`: a difference, whose sign counts."""
+
+    table: str
+    method: str
+    what: str
+    published: float
+    simulated: float
+    error: float | None
+    signed: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Which number it is."""
+        return self.table, self.method, self.what
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One number in logs of several seeds: their mean and spread, and the published one's sampling error."""
+
+    first: HeldOutNumber
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return fmean(self.values)
+
+    @property
+    def errors(self) -> float | None:
+        """How many sampling errors the mean lies from the published number."""
+        return (self.mean - self.first.published) / self.first.error if self.first.error else None
+
+    @property
+    def same_sign(self) -> int | None:
+        """Seeds with the published sign; None for a number whose sign says nothing, or that is 0."""
+        if not self.first.signed or self.first.published == 0:
+            return None
+        return sum(value * self.first.published > 0 for value in self.values)
+
+    @property
+    def held(self) -> bool | None:
+        """Whether it lies within `ERRORS` sampling errors, and a difference has the published sign; None: unknown."""
+        if self.errors is None:
+            return None
+        turned = self.same_sign is not None and self.mean * self.first.published <= 0
+        return abs(self.errors) <= ERRORS and not turned
+
+
+def over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
+    """The numbers found in logs of several seeds, each with its values in all of them.
+
+    Sampling errors are those of the first log, which has the published number of claims.
+    """
+    found: dict[tuple[str, str, str], list[HeldOutNumber]] = {}
+    for numbers in logs:
+        for one in numbers:
+            found.setdefault(one.key, []).append(one)
+    return [HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
+
+
+def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
+    """Published, mean and spread over the seeds, and the difference in sampling errors of the published number.
+
+    `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
+    """
+    columns = (
+        *(TableColumn(name) for name in ("table", "method", "number")),
+        *(TableColumn(name, Number(2)) for name in ("published", "mean", "lowest", "highest")),
+        TableColumn("sampling error", Number(2)),
+        TableColumn("errors off", Number(1, signed=True)),
+        TableColumn("seeds with its sign", Words()),
+        TableColumn("held", Tick("yes", "no")),
+    )
+    rows = tuple(
+        (
+            *x.first.key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.errors,
+            None if x.same_sign is None else f"{x.same_sign} of {len(x.values)}", x.held,
+        )
+        for x in lines
+    )  # fmt: skip
+    failed = dict.fromkeys(x.first.table for x in lines if x.held is False)
+    below = (*notes, *(f"{table}: {reasons[table]}" for table in failed))
+    return Table(title, columns, rows, above=(SIMULATED,), below=below)
+
+
+def held_out_line(
+    table: str,
+    method: str,
+    what: str,
+    wanted: float | None,
+    cell: ShownInterval | None,
+    signed: bool = False,
+    luck: float = 0.0,
+) -> Iterator[HeldOutNumber]:
+    """A number that was not fitted to, where it is published and the log has it.
+
+    `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
+    """
+    if wanted is not None and cell is not None:
+        error = sampling_error(cell)
+        error = None if error is None else hypot(error, luck)
+        yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)

@@ -1,0 +1,1 @@
+"""From mapped rows to a sealed log: examples, traces, verdicts, readings."""

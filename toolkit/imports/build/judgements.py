@@ -1,0 +1,188 @@
+"""The verdicts of an import: the source's own where it has one, ours where not, and the log's contract above both.
+
+The contract: a null answer is wrong; with a label space an answer is right exactly when it equals gold; equal
+answers of an example are judged equally or marked as contested; an example is judged for all its traces or for none.
+So where a label space has no gold, or a source that has verdicts and no answers lacks one of them, the whole example
+is unjudged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from toolkit.answers import judge, normalise, read_answers
+from toolkit.imports.map.expressions import SourceRows
+from toolkit.imports.map.mapping import ImportMapping, TraceTable
+
+_PAIR = ("example_id", "answer")
+
+
+@dataclass(frozen=True)
+class JudgedTraces:
+    """Traces with `answer`, `correct`, `opaque` and `contested`; and what happened, in traces."""
+
+    frame: pl.DataFrame
+    nulls: int  # answers that could not be read
+    opaque: int
+    null_right: int  # null answers that the source called right
+    changed: int  # verdicts of the source that are others now
+    by_conflict: int  # traces whose equal answers the source judged differently
+    contested: int  # traces that keep their own verdicts, though equal answers have others
+    judged_here: int  # verdicts that the source did not have: answers compared with gold
+    as_equal: int  # and those of equal answers that it judged
+    without_gold: int  # traces that rejudging left as they were, since they have no gold
+    open_examples: int  # examples without a verdict
+    undecided: int  # opaque traces without a verdict
+    reread: int  # mapped answers that reading changed
+    blind_examples: int  # examples with labels and verdicts but no gold
+
+
+def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
+    """Read and normalise: `answer` becomes the normal form; `opaque`, `contested`, `verdict` (the source's) are set."""
+    rules = mapping.answers
+    wanted = {"answer": pl.String, "text": pl.String} | dict.fromkeys(("correct", "opaque", "contested"), pl.Boolean)
+    for name, dtype in wanted.items():
+        if name not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, dtype).alias(name))
+    answers = frame["answer"]
+    frame = frame.with_columns(reread=pl.lit(False))
+    if rules.read:
+        mapped = [index for index, table in enumerate(mapping.traces) if "answer" in table.columns]
+        given = pl.col("group").is_in(mapped)
+        whence = pl.when(given).then(pl.col("answer")).otherwise(pl.col("text"))
+        answers = read_answers(frame.select(whence.alias("answer")).to_series(), rules.read, rules.pattern)
+        plain = pl.col("answer").str.strip_chars().replace("", None)
+        frame = frame.with_columns(reread=given & plain.ne_missing(answers))
+    answers = normalise(answers, rules.kind, rules.labels, rules.aliases)
+    veiled = [index for index, table in enumerate(mapping.traces) if only_verdicts(table, mapping)]
+    # Without a verdict too: nothing is known of such a trace, least of all that it is wrong.
+    marked = pl.col("group").is_in(veiled) | pl.col("opaque").fill_null(False)
+    contested = pl.col("contested").fill_null(False)
+    frame = frame.with_columns(answers.alias("answer"), contested, opaque=marked).rename({"correct": "verdict"})
+    return _veil(frame, pl.col("opaque"))
+
+
+def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
+    """Whether a `[traces]` table has the source's verdict and nothing to read an answer from."""
+    readable = "answer" in table.columns or (mapping.answers.read and "text" in table.columns)
+    return "correct" in table.columns and not readable
+
+
+def possible_marks(mapping: ImportMapping) -> set[str]:
+    """Which marks, `opaque` and `contested`, a mapping can put on traces."""
+    told = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
+    told |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
+    return told | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
+
+
+def judge_traces(
+    rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
+) -> JudgedTraces:
+    """Settle `correct` and `contested` for every trace of `frame`, which `with_answers` made; see the module's words.
+
+    Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
+    """
+    frame = _with_reference(frame, examples)
+    opaque, verdict, correct = pl.col("opaque"), pl.col("verdict"), pl.col("correct")
+    example, unread = pl.col("example_id"), pl.col("answer").is_null()
+    before = frame.select(nulls=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
+    how = mapping.answers.judge
+    ours = judge(frame["answer"], frame["gold"], how) if how != "source" else pl.repeat(None, frame.height, eager=True)
+    frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
+    plain = ~pl.col("opaque") & pl.col("answer").is_not_null()
+    told = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
+    frame = frame.with_columns(
+        correct=pl.when(plain & pl.col("classed")).then(pl.col("answer") == pl.col("gold"))
+        .when(plain & ~pl.col("blind")).then(told)
+        .when(pl.col("opaque")).then(pl.col("verdict"))
+    )  # fmt: skip
+    frame, by_conflict = _settle_conflicts(rows, mapping, frame)
+    frame = _fill(frame)
+    after = frame.select(
+        opaque=opaque.sum(),
+        contested=pl.col("contested").sum(),
+        changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
+        judged_here=(verdict.is_null() & correct.is_not_null() & ~unread & ~pl.col("alike")).sum(),
+        as_equal=(verdict.is_null() & correct.is_not_null() & ~unread & pl.col("alike")).sum(),
+        without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
+        open_examples=example.filter(correct.is_null()).n_unique(),
+        undecided=(opaque & verdict.is_null()).sum(),
+        reread=pl.col("reread").sum(),
+        blind_examples=example.filter(pl.col("blind") & ~opaque & verdict.is_not_null()).n_unique(),
+    )
+    return JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))
+
+
+def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
+    """`gold` of each trace's example, and whether it has a label space, with gold (`classed`) or without (`blind`)."""
+    gold = pl.col("gold") if "gold" in examples.columns else pl.lit(None, pl.String)
+    labels = pl.col("labels").list.len().fill_null(0) if "labels" in examples.columns else pl.lit(0)
+    reference = examples.select(
+        "example_id", gold.alias("gold"), classed=(labels > 0) & gold.is_not_null(), blind=(labels > 0) & gold.is_null()
+    )
+    return frame.join(reference, on="example_id", how="left", maintain_order="left")
+
+
+def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """One verdict for equal answers of an example, or the mark that they have several."""
+    told = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
+    counted = frame.filter(told & ~pl.col("opaque") & ~pl.col("contested"))
+    groups = counted.group_by(_PAIR, maintain_order=True).agg(
+        right=pl.col("correct").sum(), wrong=(~pl.col("correct")).sum(), first=pl.col("correct").first()
+    )
+    odd = groups.filter((pl.col("right") > 0) & (pl.col("wrong") > 0))
+    if not odd.height:
+        return frame, 0
+    held = odd.select(pl.col("right").sum() + pl.col("wrong").sum()).item()
+    if mapping.answers.conflicts == "error":
+        row, count = odd.row(0, named=True), odd["example_id"].n_unique()
+        raise rows.error(
+            f"the source judges equal answers of one example differently: `{row['answer'][:60]}` of"
+            f" `{row['example_id']}` is {row['right']} times right and {row['wrong']} times wrong, and so in"
+            f" {'at least ' if rows.partial else ''}{count} examples;"
+            ' set `answers.conflicts` to "first", "majority", "opaque" or "keep", or another `answers.kind`'
+        )
+    if mapping.answers.conflicts == "opaque":
+        these = pl.col("example_id").is_in(odd["example_id"].to_list()) & pl.col("verdict").is_not_null()
+        return _veil(frame, these), held
+    if mapping.answers.conflicts == "keep":
+        joined = frame.join(odd.select(*_PAIR, odd=True), on=_PAIR, how="left", maintain_order="left")
+        return joined.with_columns(contested=pl.col("contested") | pl.col("odd").fill_null(False)).drop("odd"), held
+    most = pl.when(pl.col("right") == pl.col("wrong")).then("first").otherwise(pl.col("right") > pl.col("wrong"))
+    one = most if mapping.answers.conflicts == "majority" else pl.col("first")
+    joined = frame.join(odd.select(*_PAIR, settled=one), on=_PAIR, how="left", maintain_order="left")
+    own = pl.col("opaque") | pl.col("contested")
+    settled = pl.when(~own).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
+    return joined.with_columns(correct=settled).drop("settled"), held
+
+
+def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
+    """Make traces opaque: the answer is the trace's id, the verdict is the source's."""
+    frame = frame.with_columns(opaque=pl.col("opaque") | these)
+    correct = pl.when("opaque").then("verdict").otherwise("correct").alias("correct")
+    verdict = [correct] if "correct" in frame.columns else []
+    return frame.with_columns(pl.when("opaque").then("trace_id").otherwise("answer").alias("answer"), *verdict)
+
+
+def _fill(frame: pl.DataFrame) -> pl.DataFrame:
+    """Verdicts that are still missing: as for an equal answer unless that is contested, then ours; null answers are
+    wrong in judged examples. A mark as contested stays where a readable answer has a verdict of its own.
+    """
+    settled = pl.col("correct").filter(~pl.col("contested")).drop_nulls().first()
+    alike = pl.when(~pl.col("contested")).then(settled.over(_PAIR))
+    answered = pl.col("answer").is_not_null()
+    ours = pl.when(~pl.col("opaque")).then("ours")
+    frame = frame.with_columns(
+        correct=pl.when(answered).then(pl.coalesce("correct", alike, ours)),
+        alike=pl.col("correct").is_null() & alike.is_not_null(),
+    )
+    # A wholly unanswered example is judged where the source judged it or a reference could have.
+    judgeable = pl.col("gold").is_not_null() & pl.col("ours").is_not_null()
+    judgeable |= pl.col("verdict").is_not_null() & ~pl.col("blind")
+    open_ = (answered & pl.col("correct").is_null()).any().over("example_id")
+    judged = ~open_ & (answered | judgeable).any().over("example_id")
+    verdict = pl.when(judged).then(pl.when(answered).then(pl.col("correct")).otherwise(False))
+    kept = pl.col("contested") & answered & pl.col("correct").is_not_null() & ~pl.col("opaque") & ~pl.col("classed")
+    return frame.with_columns(correct=verdict).with_columns(contested=kept)

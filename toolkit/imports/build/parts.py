@@ -1,0 +1,138 @@
+"""The rows that a mapping makes its examples and traces of: all at once, or a range of examples at a time.
+
+A small source is read as it is. A large one is sorted by example on disk, and its parts are read from there, so memory
+does not grow with it. Where an expression looks at other rows, all of them are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.build.examples import example_keys, ids_of_several
+from toolkit.imports.build.traces import content_hashes
+from toolkit.imports.files.source_files import likely_bytes
+from toolkit.imports.map.expressions import SourceRows
+from toolkit.imports.map.mapped_columns import by_row_order, every_value, needed_columns, source_rules, text_columns
+from toolkit.imports.map.mapping import ImportMapping
+from toolkit.imports.map.opening import Beside, beside, opened_rows
+from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
+from toolkit.imports.rows.source_blocks import source_blocks
+from toolkit.imports.rows.source_table import SourceTable
+from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files
+from toolkit.work_places import remove
+
+WHOLE_BYTES = 96 * 2**20
+"""A source up to this size is read at once."""
+
+
+@dataclass(frozen=True)
+class PreparedSources:
+    """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
+
+    runs: Mapping[str, str]
+    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
+    files: tuple[tuple[str, str], ...]
+    """What they were made of: (path, sha256)."""
+    folder: str
+    """Where a mapping's `join` looks."""
+    pools: Mapping[str, Any]
+    """What the manifest says of pools, where the mapping says nothing."""
+
+
+@dataclass(frozen=True)
+class SourceParts:
+    """`files`: (path, sha256) of each. `read` rows of the source became `used` ones, in `count` parts."""
+
+    files: tuple[tuple[str, str], ...]
+    read: int
+    used: int
+    count: int
+    part: Callable[[int], SourceRows]
+    several: pl.Series | None = None
+    """The example_ids of several questions, where parts may hold some of these each."""
+    left_out: int = 0
+    """Files of folders whose paths do not fit the mapping's `path`."""
+
+
+def source_parts(
+    plan: ImportMapping, sources: Sequence[str], folder: Path, prepared: PreparedSources | None = None
+) -> SourceParts:
+    """Read the source of a mapping; a large one is laid into `folder`, which must stay while parts are read."""
+    rules = source_rules(plan) if prepared is None else replace(source_rules(plan), runs=prepared.runs)
+    found = find_sources(sources, rules)
+    other = None
+    if plan.join is not None:
+        place = found.folder if prepared is None else prepared.folder
+        other = beside(plan, plan.join, read_beside(plan.join.file, place, text_columns(plan)))
+    large = likely_bytes([file.address for file in found.files]) > WHOLE_BYTES
+    parts = _sorted_parts(plan, found, rules, other, folder) if large else None
+    made = replace(parts or _whole(plan, found, rules, other), left_out=found.left_out)
+    return made if prepared is None else replace(made, files=prepared.files)
+
+
+def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Beside | None) -> SourceParts:
+    source = read_files(found, rules)
+    _check_rows(plan, found, source.table.frame.height, 0, 0)
+    every = opened_rows(plan, source.table, other)
+    rows = every.where("where", plan.where)
+    _check_rows(plan, found, source.table.frame.height, every.frame.height, rows.frame.height)
+    return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
+
+
+def _check_rows(plan: ImportMapping, found: FoundFiles, read: int, opened: int, used: int) -> None:
+    """ThinkbackError where no row is left; before rows are opened, `opened` is 0."""
+    if not read:
+        raise ThinkbackError(f"the source holds no rows: {found.names}")
+    if opened and not used:
+        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {opened} rows")
+
+
+class _LooksAtOtherRows(Exception):
+    """An expression needs all rows at once."""
+
+
+def _sorted_parts(
+    plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Beside | None, folder: Path
+) -> SourceParts | None:
+    """Parts of a source that is sorted on disk; None where all rows must be seen at once."""
+    opened = 0
+    others: tuple[str, ...] = ()
+
+    def prepare(table: SourceTable) -> Prepared:
+        nonlocal opened, others
+        every = opened_rows(plan, table, other)
+        if not all(map(every.row_by_row, every_value(plan))):
+            raise _LooksAtOtherRows
+        opened += every.frame.height
+        rows = every.where("where", plan.where)
+        keys = example_keys(rows, plan)
+        names = needed_columns(plan, rows.frame.columns)
+        others = tuple(name for name in rows.frame.columns if name not in names)
+        hashes = [content_hashes(rows.frame)] if by_row_order(plan) else []
+        kept = rows.frame.select(names).with_columns(hashes)
+        return SourceTable(kept, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
+
+    digests: dict[str, str] = {}
+    folder.mkdir()
+    try:
+        made = sort_rows(lambda: source_blocks(found, rules, folder, digests), prepare, rules.texts, folder)
+    except _LooksAtOtherRows:
+        made = None
+    if made is None:
+        remove(folder)
+        return None
+    rows, read = made
+    _check_rows(plan, found, read, opened, rows.rows)
+
+    def part(number: int) -> SourceRows:
+        table = rows.part(number)
+        return SourceRows(table.frame, table.numbers, plan.file, others, partial=len(rows.ranges) > 1)
+
+    several = ids_of_several(rows.keys(), plan)
+    return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part, several)

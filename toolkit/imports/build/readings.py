@@ -1,0 +1,264 @@
+"""What an import read, so that a wrong reading is seen: the share that is right, wrong answers beside their gold, and,
+where nearly nothing is right or readable, another way to read that would make it so.
+
+Each data set in each pool is looked at apart, for one that is misread is hidden by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.errors import counted
+from toolkit.imports.build.cures import Cure, likely_cure, other_form, text_setting
+from toolkit.imports.map.mapping import ImportMapping
+from toolkit.log import Log, collect, open_log
+from toolkit.notes import Note, note, warning
+
+NEARLY_NOTHING = 0.02
+"""A share of right or readable answers up to which a reading is doubted."""
+_LEAST = 5
+"""Judged traces of a data set in a pool from which it is doubted alone."""
+_NAMED, _LOOKED_AT = 3, 12
+"""Data sets in pools that are doubted by name; and those for which cures are tried, where all the log is doubted."""
+_NEARLY_ALL = 0.9
+"""The share of tried traces from which a cure is one for all of them."""
+_SHOWN, _LONGEST = 3, 60
+_TRIED, _EACH = 200, 4
+"""Traces on which a cure is tried, and how many of them may be of one example."""
+_COLUMNS = ("example_id", "pool", "trace_id", "answer", "text", "correct", "opaque")
+_COUNTS = ("traces", "judged", "right", "unread")
+_PLAIN = ~pl.col("opaque").fill_null(False)
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """A wrong answer beside its gold. `answer` is null where none was read; `text` is then what it was read from."""
+
+    example_id: str
+    answer: str | None
+    gold: str | None
+    text: str | None
+
+
+@dataclass(frozen=True)
+class ReadCounts:
+    """Traces; those that were judged and are right; those without a readable answer."""
+
+    traces: int
+    judged: int
+    right: int
+    unread: int
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether nearly no answer is readable."""
+        return self.traces > 0 and self.traces - self.unread <= NEARLY_NOTHING * self.traces
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nearly nothing is right, or readable."""
+        return self.unreadable or (self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Traces of which nearly nothing is right or readable, and what is likely to help.
+
+    `dataset` and `pool` are null where all traces are meant.
+    """
+
+    counts: ReadCounts
+    dataset: str | None
+    pool: str | None
+    cure: Cure | None
+
+    @property
+    def whose(self) -> str:
+        """Which traces are meant."""
+        return "" if self.dataset is None else f" of `{_short(self.dataset)}` in pool `{_short(self.pool)}`"
+
+    @property
+    def condition(self) -> pl.Expr:
+        """The traces that are meant."""
+        if self.dataset is None:
+            return pl.lit(True)
+        return (pl.col("dataset") == self.dataset) & (pl.col("pool") == self.pool)
+
+
+@dataclass(frozen=True)
+class Readings(ReadCounts):
+    """What was read of all traces, some wrong ones, and what is doubted; `unnamed` are further data sets in pools.
+
+    `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer. `form`:
+    what would make several wrong answers their gold, of those that are not doubted.
+    """
+
+    wrong: tuple[WrongAnswer, ...]
+    doubts: tuple[Doubt, ...]
+    unnamed: int
+    only_source: bool
+    idle: str | None
+    form: Cure | None = None
+
+    @property
+    def cure(self) -> Cure | None:
+        """What is likely to help against the first doubt."""
+        return self.doubts[0].cure if self.doubts else None
+
+    def notes(self) -> Iterator[Note]:
+        """For people: the share, the wrong answers, and the warnings."""
+        if self.judged:
+            share = f"{self.right / self.judged:.1%}".replace("%", " %")
+            yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
+        for one in self.wrong:
+            told = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
+            whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
+            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`{whose}")
+        for doubt in self.doubts:
+            yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
+        if self.unnamed:
+            yield warning("doubtful_reading", f"so it is with {counted(self.unnamed, 'further data set')} in a pool")
+        if self.form:
+            yield warning("other_form", f"some wrong answers are their gold in another form: {self.form}")
+        if self.idle:
+            what = "`answers.read` changes no answer, for it reads what is mapped as answer"
+            yield warning("idle_reading", f"{what}; to read the text instead: {self.idle}")
+
+    @property
+    def _advice(self) -> str:
+        if self.only_source:
+            return "these are the source's own verdicts: see whether `traces.correct` is what it should be"
+        return "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
+
+
+def _doubted(doubt: Doubt) -> str:
+    counts = doubt.counts
+    if counts.unreadable:
+        readable = counts.traces - counts.unread
+        has = "has" if 1 in (readable, counts.traces) else "have"
+        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} {has} a readable answer"
+    are = "is" if 1 in (counts.right, counts.judged) else "are"
+    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} {are} right"
+
+
+def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
+    """Look at what a log just imported through a mapping holds. `reread`: answers that `answers.read` changed."""
+    opened = open_log(log)
+    datasets = collect(opened.scan("examples", ["example_id", "dataset", "gold"]), opened)
+    traces = opened.scan("traces", _COLUMNS)
+    if datasets["dataset"].n_unique() > 1:
+        named = datasets.lazy().select("example_id", "dataset")
+        traces = traces.join(named, on="example_id", how="left")
+    else:
+        traces = traces.with_columns(dataset=pl.lit(datasets["dataset"].first(), pl.String))
+    sampled = _Sampled(opened, traces, datasets.select("example_id", "gold"))
+    groups = sampled.counts()
+    every = ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
+    doubts = list(_doubts(groups))
+    found = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
+    if every.doubtful:
+        whole = _cured(sampled, Doubt(every, None, None, None), mapping)
+        found = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
+        doubts, found = (doubts, found) if found else ([whole], [whole])
+    meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
+    own = text_setting(mapping) if mapping.answers.read and not reread else None
+    return Readings(
+        **vars(every),
+        wrong=sampled.wrong(meant),
+        doubts=tuple(found),
+        unnamed=len(doubts) - len(found),
+        only_source=mapping.answers.judge == "source",
+        idle=f"`--set '{own}'`" if own else None,
+        form=_other_form(sampled, meant if doubts else pl.lit(False), mapping),
+    )
+
+
+def _doubts(groups: pl.DataFrame) -> Iterator[Doubt]:
+    """The data sets in pools that are doubtful, the largest first."""
+    for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
+        counts = ReadCounts(*(row[name] for name in _COUNTS))
+        if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
+            yield Doubt(counts, row["dataset"], row["pool"], None)
+
+
+def _enough(cure: Cure | None) -> bool:
+    """Whether a cure leaves nothing that another could help."""
+    return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
+
+
+def _several(sampled: _Sampled, doubts: Sequence[Doubt], mapping: ImportMapping) -> list[Doubt]:
+    """The data sets in pools to be named where these need different settings; none where one helps all, or none any."""
+    cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
+    if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
+        return []
+    first = sorted(cured, key=lambda doubt: doubt.cure is None)[:_NAMED]
+    return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
+
+
+def _cured(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> Doubt:
+    """A doubt with what is likely to help."""
+    sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
+    return replace(doubt, cure=likely_cure(sample, others, mapping))
+
+
+def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> Cure | None:
+    """What would make wrong answers their gold, of those that are not doubted."""
+    answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
+    sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
+    others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
+    return other_form(sample, others, mapping)
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A log of which a few traces are looked at, with the `dataset` of each; memory does not grow with it."""
+
+    log: Log
+    traces: pl.LazyFrame
+    gold: pl.DataFrame
+
+    def counts(self) -> pl.DataFrame:
+        """What was read in each data set and pool."""
+        correct, unread = pl.col("correct"), pl.col("answer").is_null()
+        grouped = self.traces.group_by("dataset", "pool").agg(
+            traces=pl.len(), judged=correct.count(), right=correct.sum(), unread=(unread & _PLAIN).sum()
+        )
+        return collect(grouped, self.log)
+
+    def wrong(self, meant: pl.Expr) -> tuple[WrongAnswer, ...]:
+        """Some wrong answers, and then some that could not be read."""
+        missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
+        shown = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
+        if len(shown) < _SHOWN:
+            shown += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
+        names = ("example_id", "answer", "gold", "text")
+        return tuple(WrongAnswer(*(row[name] for name in names)) for row in shown[:_SHOWN])
+
+    def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
+        """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""
+        ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
+        count = min(len(ids), most)
+        chosen = ids.gather([place * len(ids) // count for place in range(count)])
+        of_these = condition & pl.col("example_id").is_in(chosen.implode())
+        slots = collect(self.traces.filter(of_these).select("example_id", "trace_id"), self.log)
+        few = max(1, min(each, most // max(count, 1)))
+        picked = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
+        rows = collect(self.traces.filter(pl.col("trace_id").is_in(picked.implode())), self.log)
+        return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "(none)"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+
+
+def _end(text: str | None) -> str:
+    if not text:
+        return "(no text)"
+    return text if len(text) <= _LONGEST else f"…{text[-_LONGEST:]}"

@@ -1,0 +1,291 @@
+"""`import_table`: any JSONL, CSV or Parquet, through a mapping file, into a sealed log."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, counted
+from toolkit.files import check_replaceable, replacing
+from toolkit.imports.build.examples import ImportedExamples, make_examples
+from toolkit.imports.build.judgements import judge_traces, only_verdicts, possible_marks, with_answers
+from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
+from toolkit.imports.build.readings import Readings, check_readings
+from toolkit.imports.build.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
+from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
+from toolkit.imports.map.mapped_columns import counted_from_zero, is_constant
+from toolkit.imports.map.mapping import ImportMapping, read_mapping
+from toolkit.log import LogError, schema_of
+from toolkit.log.write.sealing import seal_folder
+from toolkit.log.write.shard_files import write_shards
+from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
+from toolkit.show.tables.html import bullets
+from toolkit.work_places import remove
+
+_ROWS = ".rows"
+"""A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
+WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind", "reread", "alike")
+
+
+_NOTES = {
+    "duplicates": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
+    "numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given further ones]",
+    "repeated": "{n} [trace is|traces are] numbered by row order, and the second half of [its|their] example's rows"
+    " repeats the first: was a run appended twice?",
+    "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
+    " runs of their own? Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
+    "split": "{n} [example_id|example_ids] had different questions{gold}: now one id each, by its hash",
+    "gaps": "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not replayed",
+    "trusted": '{n} [example_id has|example_ids have] different questions: the first was kept (`ids = "trust"`)',
+    "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
+    " [it has|they have] none",
+    "nulls": "{n} [trace has|traces have] no readable answer (counted as wrong)",
+    "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
+    "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
+    "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
+    "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"
+    " and no margins on [its example|their examples]",
+    "judged_here": "{n} [answer|answers] graded by comparing with gold",
+    "as_equal": "{n} [answer|answers] graded as an equal answer of the example was",
+    "without_gold": "{n} [trace has|traces have] no gold: not compared again",
+    "undecided": "{n} [trace has|traces have] neither answer nor verdict: no trace of [its example|their examples] is"
+    " judged",
+    "blind_examples": "{n} [example has|examples have] labels and no gold, by which a verdict could be checked:"
+    " unjudged; map `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
+    "open_examples": "{n} [example is|examples are] unjudged",
+}
+"""What is said of each count that is not 0: one line for everything that a user might not take for granted.
+
+`[trace|traces]`: the words for one, and those for several.
+"""
+
+
+SOURCES = "files, folders or globs"
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did. Counts are of rows of the table named, unless the comment names something else."""
+
+    log: Path
+    name: str
+    rows_read: int  # of the source
+    rows_used: int  # after `where` and `explode`
+    examples: int
+    traces: int
+    verifications: int
+    features: int
+    null_answers: int  # traces without an answer
+    opaque_answers: int  # traces with a verdict in place of an answer
+    judgements_changed: int  # traces whose verdict is not the source's any more
+    duplicates_dropped: int  # traces
+    duplicates_numbered: int  # traces
+    ids_split: int  # example_ids of several questions
+    unjudged_examples: int
+    behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
+    readings: Readings  # what was right, and what was wrong beside its gold
+    notes: tuple[str, ...]  # one line each, for people
+
+    def _repr_html_(self) -> str:
+        rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
+        rows.append(counted(self.verifications, "verification"))
+        return bullets(f"{self.name}: {', '.join(rows)}", self.told())
+
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import: the notes, and what was right and wrong."""
+        return (*self.notes, *map(str, self.readings.notes()))
+
+
+@checks_arguments(sources=SOURCES, mapping="a TOML file or the name of a shipped map", settings="texts KEY=VALUE")
+def import_table(
+    sources: Sequence[str | Path] | str | Path,
+    mapping: str | Path,
+    out: str | Path,
+    *,
+    rejudge: bool = False,
+    name: str | None = None,
+    settings: Sequence[str] = (),
+    prepared: PreparedSources | None = None,
+) -> ImportReport:
+    """Read `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
+
+    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. `settings`
+    (`answers.kind=number`) replace the mapping's. ThinkbackError, and nothing is written, where the mapping or the
+    source is wrong, or `out` exists.
+    """
+    check_replaceable(out, force=False)
+    plan = read_mapping(mapping, settings)
+    _check_plan(plan, rejudge)
+    title = name or plan.name
+    given = [sources] if isinstance(sources, str | Path) else sources
+    counts: Counter[str] = Counter()
+    with replacing(out) as folder:
+        source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
+        shards: dict[str, tuple[int, int]] = {}
+        for number in range(source.count):
+            made = _part(source, number, plan, rejudge)
+            counts.update(made.counts)
+            for table, frame in made.tables.items():
+                written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
+                shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
+        if source.several is not None:
+            counts["split"] = source.several.len()  # each once, in however many parts its questions are
+        if not counts["traces"]:
+            raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+        files = [{"file": file, "sha256": digest} for file, digest in source.files]
+        told = {"from": plan.source} if plan.source else {}
+        origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
+        pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
+        details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
+        try:
+            seal_folder(folder, validate=True, name=title, **details)
+        except LogError as error:
+            place = _place(error, shards, lambda number: _part(source, number, plan, rejudge))
+            raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
+        remove(folder / _ROWS)
+    return _report(Path(out), title, source, counts, plan, rejudge)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What becomes of some rows: the log's tables, the traces with their rows, and what is counted."""
+
+    rows: SourceRows
+    tables: dict[str, pl.DataFrame]
+    traces: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
+    """The tables of the log out of all rows of some examples."""
+    rows = source.part(number)
+    examples = make_examples(rows, plan, source.several)
+    places = pl.int_range(rows.frame.height, eager=True)
+    marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
+    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
+    tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
+    told = {**vars(examples), **vars(solved), **vars(judged)}
+    counts = {name: count for name, count in told.items() if isinstance(count, int)}
+    counts |= {f"repeats_{name}": count for name, count in vars(solved.repeats).items()}
+    counts |= {name: table.height for name, table in tables.items()}
+    counts |= {"gaps": behind_gaps(judged.frame), "veiled": judged.opaque - judged.undecided}
+    return _Part(marked, {name: table for name, table in tables.items() if table.height}, judged.frame, counts)
+
+
+def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
+    """What a mapping must have for its answers and judgement, and what goes against rejudging."""
+    for table in plan.traces:
+        readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
+        if not readable and "correct" not in table.columns:
+            raise ThinkbackError(
+                f"mapping `{plan.file}`: no answer and no verdict: map `traces.answer` or `traces.correct`, or say how"
+                ' to read an answer out of `traces.text` with `answers.read = ["last number"]`'
+            )
+    if not rejudge:
+        return
+    if plan.answers.judge == "source":
+        raise ThinkbackError(
+            f"mapping `{plan.file}`: only the source can judge these answers (`answers.judge`); don't rejudge"
+        )
+    if "gold" not in plan.examples.columns:
+        raise ThinkbackError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
+    if all(only_verdicts(table, plan) for table in plan.traces):
+        raise ThinkbackError(
+            f"mapping `{plan.file}`: the source has verdicts and no answers, so nothing can be rejudged"
+        )
+
+
+def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
+    """A fault of a row of the log, by the row of the source that it was made of. `shards`: part and block of each."""
+    fault = error.problem
+    if fault is None or fault.row is None or fault.file not in shards:
+        return str(error)
+    number, block = shards[fault.file]
+    table, made = fault.file.partition("/")[0], part(number)
+    blocks = sorted_blocks(made.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    rows = next(rows for place, rows in enumerate(blocks) if place == block)
+    faulty = made.tables[table][int(rows["__made"][fault.row])]
+    key = "example_id" if table == "examples" else "trace_id"
+    row = made.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    place = made.rows.place(int(row)) if isinstance(row, int) else "in the source"
+    return f"`{table}.{fault.column}` {place}: {fault.message}"
+
+
+def _tables(
+    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame, alone: bool
+) -> dict[str, pl.DataFrame]:
+    """The log's tables; one of verifications or features without rows is left out. `alone`: no other rows come."""
+    working = [name for name in WORKING if name in frame.columns]
+    contract = schema_of("traces")
+    tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
+    drop = [
+        name for name in tables["traces"].columns
+        if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
+    ]  # fmt: skip
+    marks = possible_marks(plan)
+    drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
+    tables["traces"] = tables["traces"].drop(drop)
+    parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
+    for group, table in enumerate(plan.traces):
+        traces = frame.filter(pl.col("group") == group)
+        own = replace(rows, frame=rows.frame[traces["row"]])
+        parts["verifications"].append(verifier_rows(own, table, traces))
+        parts["features"].append(feature_rows(own, table, traces))
+    for name, found in parts.items():
+        filled = [part for part in found if part.height]
+        if filled:
+            tables[name] = pl.concat(filled, how="diagonal_relaxed")
+    return tables
+
+
+def _agreeing(words: str, count: int) -> str:
+    """A sentence with those of its `[one|many]` that go with a count."""
+    return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
+
+
+def _report(
+    out: Path, title: str, source: SourceParts, counts: Mapping[str, int], plan: ImportMapping, rejudge: bool
+) -> ImportReport:
+    every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
+    repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
+    found = {**counts, "repeated": repeated}
+    if is_constant(plan.examples.columns["example_id"]):
+        del found["split"]  # ids are meant to be the questions' hashes
+    told = {words: found.get(name, 0) for name, words in _NOTES.items()}
+    gold = " or golds" if plan.ids == "gold" else ""
+    notes = [
+        _agreeing(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
+        for words, count in told.items()
+        if count
+    ]
+    notes += counted_from_zero(plan)
+    if source.left_out:
+        does = "does" if source.left_out == 1 else "do"
+        notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
+    if rejudge or counts["changed"]:
+        why = "`--rejudge` compares again" if rejudge else "so the log's rules want it"
+        notes.append(f"{counts['changed']:,} of the source's verdicts changed: {why}")
+    return ImportReport(
+        log=out,
+        name=title,
+        rows_read=source.read,
+        rows_used=source.used,
+        **{name: counts.get(name, 0) for name in ("examples", "traces", "verifications", "features")},
+        null_answers=counts["nulls"],
+        opaque_answers=counts["opaque"],
+        judgements_changed=counts["changed"],
+        duplicates_dropped=counts["duplicates"],
+        duplicates_numbered=counts["numbered"],
+        ids_split=counts["split"],
+        unjudged_examples=counts["open_examples"],
+        behind_gaps=counts["gaps"],
+        readings=check_readings(out, plan, counts["reread"]),
+        notes=tuple(notes),
+    )

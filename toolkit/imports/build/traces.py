@@ -1,0 +1,293 @@
+"""The traces of an import: their columns, sample indices, duplicates, ids and parents, before judgement.
+
+A frame of traces carries, besides the contract's columns, `row` (its source row) and `group` (its place among the
+mapping's `[traces]` tables); further columns have EXTRA before their names until they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import polars as pl
+
+from toolkit.errors import counted
+from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
+from toolkit.imports.map.mapped_columns import by_row_order
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
+from toolkit.log import schema_of
+from toolkit.log.contract.schema import CALL_COSTS
+
+CONTENT = "__content"
+SLOT = ("example_id", "pool", "action", "parent_id", "sample_index")
+_RUN = SLOT[:-1]
+_LINKS = {"trace_id": pl.String(), "parent_id": pl.String(), "of_pool": pl.String(), "of_index": pl.Int32()}
+
+# What engines and harnesses call the two endings that matter.
+_ENDINGS = {
+    **dict.fromkeys(("length", "max_tokens", "max_length", "model_length", "max_output_tokens", "token_limit",
+                     "max_new_tokens", "truncated", "limit"), "length"),
+    **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "completed", "complete"), "stop"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
+
+    Samples that are all `alike` may be just that, unless no run is `single`, of several examples.
+    """
+
+    unlike: int = 0
+    alike: int = 0
+    single: int = 0  # runs that do not repeat themselves
+    ordered: int = 0  # examples with such runs
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Traces with ids and parents; `duplicates` were dropped, `numbered` got further indices.
+
+    `repeats` are numbered by the order of rows that come twice, as in a run that was appended to itself. `namesakes`
+    are of one run, and of several files of one name.
+    """
+
+    frame: pl.DataFrame
+    duplicates: int
+    numbered: int
+    repeats: Repeats
+    namesakes: int
+
+
+def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
+    """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
+    table = mapping.traces[group]
+    taken = rows.where("traces.where", table.where)
+    contract = schema_of("traces")
+    made = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
+    columns = {"action": "'solve'", **table.columns}
+    for name, value in columns.items():
+        key = f"traces.{name}"
+        if name == "correct":
+            series = verdicts(taken, key, value)
+        elif name == "sample_index" and value == ROW_ORDER:
+            series = pl.Series([None] * taken.frame.height, dtype=pl.Int32)
+        else:
+            needed = not contract[name].nullable or name == "trace_id"
+            series = taken.typed(key, value, contract[name].dtype, required=needed)
+        made.append(taken.sound(key, value, series).alias(name))
+    for name, value in table.extra.items():
+        key = f"traces.extra.{name}"
+        made.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
+    frame = pl.DataFrame(made).with_columns(group=pl.lit(group, pl.Int32))
+    frame = _with_parent_slot(frame, taken, table.parent)
+    return _endings(frame, mapping.finish_reasons)
+
+
+def _with_parent_slot(frame: pl.DataFrame, taken: SourceRows, parent: Values) -> pl.DataFrame:
+    """`of_pool` and `of_index`: the solve that a revision revises, where the mapping names it so."""
+    if not parent:
+        return frame
+    pool = taken.typed("traces.parent.pool", parent["pool"], pl.String())
+    index = taken.typed("traces.parent.sample_index", parent["sample_index"], pl.Int32())
+    return frame.with_columns(pool.alias("of_pool"), index.alias("of_index"))
+
+
+def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
+    """`length` and `stop` whatever the source calls them; other reasons keep their words, in lower case."""
+    if "finish_reason" not in frame.columns:
+        return frame
+    names = {**_ENDINGS, **further}
+    return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
+
+
+def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> Solved:
+    """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
+    frame = pl.concat(parts, how="diagonal_relaxed")
+    for name, dtype in _LINKS.items():
+        if name not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, dtype).alias(name))
+    solves = frame.filter(pl.col("action") == "solve").with_columns(parent_id=pl.lit(None, pl.String))
+    solves, dropped, numbered = _index(rows, mapping, solves)
+    solves = _name(solves)
+    revisions = frame.filter(pl.col("action") != "solve")
+    if not revisions.height:
+        return Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
+    revisions = _find_parents(rows, revisions, solves)
+    revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
+    revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
+    whole = pl.concat([solves, revisions], how="diagonal_relaxed")
+    repeats, namesakes = _repeats(rows, mapping, whole), _namesakes(rows, whole)
+    return Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
+
+
+def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
+    """Sample indices from row order where they are null; then one row for each slot."""
+    by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
+    unnumbered = pl.col("group").is_in(by_row_order(mapping))
+    frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
+    again = frame.select(~pl.struct(SLOT).is_first_distinct()).to_series()
+    if not again.any():
+        return frame, 0, 0
+    if mapping.duplicates == "resumed":
+        _check_one_file(rows, frame, again)
+    if mapping.duplicates != "number":
+        return frame.filter(~again), int(again.sum()), 0
+    first = frame.with_columns(again=again).with_columns(
+        top=pl.col("sample_index").max().over(_RUN), turn=pl.col("again").cast(pl.Int32).cum_sum().over(_RUN)
+    )
+    moved = pl.when(pl.col("again")).then(pl.col("top") + pl.col("turn")).otherwise(pl.col("sample_index"))
+    return first.with_columns(sample_index=moved).drop("again", "top", "turn"), 0, int(again.sum())
+
+
+def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> None:
+    """Refuse samples that a file before has: it may be another run, of which half would be lost."""
+    path = rows.frame["source_path"].gather(frame["row"])
+    placed = frame.select(*SLOT, "row", path=path)
+    found = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
+        again & (pl.col("path") != pl.col("first"))
+    )
+    if found.height:
+        row = found.row(0, named=True)
+        raise rows.error(
+            f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
+            f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
+            f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
+            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or"
+            " keep one of each (`--set duplicates=first`)"
+        )
+
+
+def _by_path(one: str, other: str) -> str:
+    """Options that make a pool of each of two files' runs."""
+    first, second = PurePosixPath(one), PurePosixPath(other)
+    pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
+    return f"--set 'path={pattern}' --set traces.pool=run"
+
+
+def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
+    """Traces of one run that come from several files of one name."""
+    if rows.frame["source_path"].n_unique() == rows.frame["source_file"].n_unique():
+        return 0
+    files = rows.frame.select("source_file", "source_path")[frame["row"]]
+    paths = frame.select(_RUN).hstack(files).group_by(*_RUN, "source_file")
+    told = paths.agg(paths=pl.col("source_path").n_unique(), traces=pl.len())
+    return int(told.filter(pl.col("paths") > 1)["traces"].sum())
+
+
+def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> Repeats:
+    """Compare the halves of the runs that are numbered by row order."""
+    ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
+    if not ordered.height:
+        return Repeats()
+    codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
+    coded = ordered.select(*_RUN, "sample_index", code=codes.gather(ordered["row"])).sort("sample_index")
+    half = pl.len() // 2
+    runs = coded.group_by(_RUN).agg(
+        size=pl.len(),
+        twice=(pl.len() % 2 == 0) & (pl.col("code").head(half) == pl.col("code").tail(half)).all(),
+        kinds=pl.col("code").n_unique(),
+    )
+    twice, alike = pl.col("twice"), pl.col("kinds") == 1
+    found = runs.select(
+        unlike=pl.col("size").filter(twice & ~alike).sum(),
+        alike=pl.col("size").filter(twice & alike).sum(),
+        single=(~twice).sum(),
+        ordered=pl.col("example_id").n_unique(),
+    )
+    return Repeats(**found.row(0, named=True))
+
+
+def content_hashes(frame: pl.DataFrame) -> pl.Series:
+    """A hash of each row of a source, without its place."""
+    return frame.drop(ROW, "source_row", "source_file", "source_path", strict=False).hash_rows().alias(CONTENT)
+
+
+def behind_gaps(frame: pl.DataFrame) -> int:
+    """Traces whose sample index is larger than the number of those before them, as when a source counts from 1."""
+    place = pl.col("sample_index").rank("ordinal").over(_RUN) - 1
+    return int(frame.select((pl.col("sample_index") > place).sum()).item())
+
+
+def _name(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids out of the slot where the source has none: `EXAMPLE/POOL/INDEX`, a revision's below its parent's."""
+    example, pool, action = (_safe(name) for name in ("example_id", "pool", "action"))
+    index = pl.col("sample_index").cast(pl.String)
+    solve = pl.concat_str([example, pool, index], separator="/")
+    revision = pl.concat_str([pl.col("parent_id"), action, pool, index], separator="/")
+    made = pl.when(pl.col("action") == "solve").then(solve).otherwise(revision)
+    return frame.with_columns(trace_id=pl.coalesce("trace_id", made))
+
+
+def _safe(name: str) -> pl.Expr:
+    """A part of an id, with the separator escaped, so that different parts never make one id."""
+    return pl.col(name).str.replace_all("%", "%25", literal=True).str.replace_all("/", "%2F", literal=True)
+
+
+def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
+    """parent_id of each revision, from the slot that it names; ids that the source gives are kept."""
+    slots = solves.select("example_id", of_pool="pool", of_index="sample_index", found="trace_id")
+    joined = revisions.join(slots, on=["example_id", "of_pool", "of_index"], how="left", maintain_order="left")
+    joined = joined.with_columns(parent_id=pl.coalesce("parent_id", "found")).drop("found")
+    lost = joined.filter(pl.col("parent_id").is_null())
+    if lost.height:
+        row = lost.row(0, named=True)
+        named = f"sample {row['of_index']} of pool `{row['of_pool']}`" if row["of_pool"] is not None else "none named"
+        raise rows.error(
+            f"a trace with action `{row['action']}` of example `{row['example_id']}` {rows.place(row['row'])}"
+            f" has no parent ({named}): set `traces.parent` or `traces.parent_id`; a first attempt has `'solve'`"
+        )
+    return joined
+
+
+def _without_dropped_parents(
+    rows: SourceRows, everything: pl.DataFrame, revisions: pl.DataFrame, solves: pl.DataFrame
+) -> tuple[pl.DataFrame, int]:
+    """Revisions of a trace that was dropped as a duplicate go with it; a parent that never was is an error."""
+    known = set(everything["trace_id"].drop_nulls()) | set(solves["trace_id"])
+    unknown = revisions.filter(~pl.col("parent_id").is_in(list(known)))
+    if unknown.height:
+        row = unknown.row(0, named=True)
+        raise rows.error(
+            f"`traces.parent_id` is `{row['parent_id']}` {rows.place(row['row'])}, which no row has as trace_id"
+        )
+    before = revisions.height
+    while True:
+        kept = [*solves["trace_id"].to_list(), *revisions["trace_id"].to_list()]
+        staying = revisions.filter(pl.col("parent_id").is_in(kept))
+        if staying.height == revisions.height:
+            return revisions, before - staying.height
+        revisions = staying
+
+
+def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
+    """Verifications of the traces of one `[traces]` table; a row without a score and without costs has none.
+
+    A call that failed and was paid stays, without a score.
+
+    `rows` are the source rows of `traces`, in their order.
+    """
+    contract = schema_of("verifications")
+    parts = []
+    for verifier in table.verifiers:
+        made = [traces["trace_id"], traces["example_id"]]
+        for name, value in verifier.items():
+            key = f"verifiers.{name}"
+            series = rows.typed(key, value, contract[name].dtype, required=name == "verifier")
+            made.append(rows.sound(key, value, series).alias(name))
+        # A plain number says what any call costs, and not that there was one.
+        paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
+        parts.append(pl.DataFrame(made).filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
+    return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+
+
+def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
+    """Features of the traces of one `[traces]` table; a row with none of them is left out."""
+    if not table.features:
+        return pl.DataFrame()
+    made = [traces["trace_id"], traces["example_id"]]
+    for name, value in table.features.items():
+        key = f"features.{name}"
+        made.append(rows.finite(key, rows.typed(key, value, pl.Float64())).alias(name))
+    return pl.DataFrame(made).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))

@@ -1,0 +1,243 @@
+"""Paths into nested data, as mappings write them: `choices[0].message.content`, `scores[-1]`, `min(scores)`.
+
+A path begins with a column. `.name` or `['any name']` takes a field of an object, `[0]` an element of a list, from 0,
+`[-1]` the last. What is not there in a row is null. A field or column that no row has is an error, unless the path
+ends in `?`. Where a column holds texts, they are read as JSON; what is found there is text. `min(path)` and its kin
+reduce a list to one value. Paths stand alone or in an expression of SQL, which sees columns in their places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import suggest
+from toolkit.imports.files.literals import dump, known, parse
+
+_NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
+_STEP = rf"""(?:\.{_NAME}|\[-?\d{{1,9}}\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\])"""
+_REDUCED = "min|max|sum|prod|avg|mean|len|length|any|all"
+_TOKEN = re.compile(
+    rf"""'(?:[^']|'')*'|(?P<call>(?:{_REDUCED})\s*\(\s*)(?P<inner>{_NAME}{_STEP}*\??)(?P<end>\s*\)(?!\s*OVER\b))"""
+    rf"""|(?P<path>{_NAME}(?:{_STEP}+\??|\?))|{_NAME}|\d[\w.]*""",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(rf"{_NAME}{_STEP}*")
+_PART = re.compile(rf"{_NAME}|{_STEP}")
+PLACE = "__path "
+
+
+class PathError(ValueError):
+    """A path that the columns do not have, in words that go on from `key = value`."""
+
+
+@dataclass(frozen=True)
+class NestedPath:
+    """`steps` from `column`: names of fields and places in lists."""
+
+    text: str
+    column: str
+    steps: tuple[str | int, ...]
+    optional: bool
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """A path in an expression; `call` is the function around it, which may reduce a list: `min(`."""
+
+    path: NestedPath
+    call: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A value of a mapping as SQL with a name in each path's place."""
+
+    parts: tuple[str | PathUse, ...]
+    places: Mapping[str, PathUse] = field(default_factory=dict)
+
+    @property
+    def sql(self) -> str:
+        """The SQL, where no function around a path is a reduction."""
+        return self.with_reduced(())
+
+    def with_reduced(self, places: Collection[str]) -> str:
+        """The SQL, where the functions around `places` are part of what stands there."""
+        names = iter(self.places)
+        made = []
+        for part in self.parts:
+            if isinstance(part, str):
+                made.append(part)
+                continue
+            name = next(names)
+            around = ("", "") if name in places else (part.call, part.end)
+            made.append(f'{around[0]}"{name}"{around[1]}')
+        return "".join(made)
+
+    def readable(self, message: str) -> str:
+        """A message of polars with the paths in their own words."""
+        for name, use in self.places.items():
+            message = message.replace(name, use.path.text)
+        return message
+
+    def untouched(self, passed: Set[str]) -> set[str]:
+        """Of the columns, those of which every use is among the names `passed`, and no list is reduced."""
+        touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
+        return set(self.columns(sorted(passed))) - touched
+
+    def roots(self) -> list[str]:
+        """The columns that the expression is made of. A polars error where it is none."""
+        return self.columns(pl.sql_expr(self.with_reduced(self.places)).meta.root_names())
+
+    def columns(self, names: list[str]) -> list[str]:
+        """The columns that stand behind the names in the SQL."""
+        return list(dict.fromkeys(self.places[name].path.column if name in self.places else name for name in names))
+
+
+def expression(value: str) -> Expression:
+    """Find the paths in a value of a mapping."""
+    parts: list[str | PathUse] = []
+    at = 0
+    for found in _TOKEN.finditer(value):
+        text = found["path"] or found["inner"]
+        if text is None or text[:6].upper() == "ARRAY[":  # a list that SQL makes
+            continue
+        parts += [value[at : found.start()], PathUse(_path(text), found["call"] or "", found["end"] or "")]
+        at = found.end()
+    parts.append(value[at:])
+    uses = [part for part in parts if isinstance(part, PathUse)]
+    return Expression(tuple(parts), {f"{PLACE}{number}": use for number, use in enumerate(uses)})
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is one path and nothing else."""
+    return _ALONE.fullmatch(text) is not None
+
+
+def fields_of(value: object, column: str) -> list[str]:
+    """The fields of a column that a value of a mapping goes into."""
+    uses = expression(value).places.values() if isinstance(value, str) else ()
+    firsts = [use.path.steps[0] for use in uses if use.path.column == column and use.path.steps]
+    return [step for step in firsts if isinstance(step, str)]
+
+
+def _path(text: str) -> NestedPath:
+    column, *steps = _PART.findall(text)
+    return NestedPath(text, _unquoted(column), tuple(map(_step, steps)), text.endswith("?"))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _step(text: str) -> str | int:
+    if text.startswith("."):
+        return _unquoted(text[1:])
+    inside, quote = text[1:-1], text[1]
+    return inside[1:-1].replace(quote * 2, quote) if quote in "'\"" else int(inside)
+
+
+def follow(frame: pl.DataFrame, path: NestedPath) -> pl.Series:
+    """The values at the end of a path, one per row. PathError where no row can have any."""
+    if path.column not in frame.columns:
+        if not path.optional:
+            raise PathError(f"needs the column `{path.column}`, which the source lacks")
+        return pl.Series(path.text, [None] * frame.height, dtype=pl.Null)
+    values = frame[path.column]
+    for number, step in enumerate(path.steps):
+        if values.dtype == pl.Null:
+            break
+        if values.dtype == pl.String:
+            return _in_texts(values, path.steps[number:]).alias(path.text)
+        found = _into(values, step)
+        if found is None and not path.optional:
+            raise PathError(_missed(values, step, path))
+        values = found if found is not None else pl.Series([None] * len(values), dtype=pl.Null)
+    return values.alias(path.text)
+
+
+def _into(values: pl.Series, step: str | int) -> pl.Series | None:
+    """One step; None where values of this type have no such part."""
+    if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
+        return values.struct.field(step) if step in values.struct.fields else None
+    if isinstance(values.dtype, pl.List) and isinstance(step, int):
+        return values.list.get(step, null_on_oob=True)
+    if isinstance(values.dtype, pl.Array) and isinstance(step, int):
+        return values.arr.get(step, null_on_oob=True)
+    return None
+
+
+def _missed(values: pl.Series, step: str | int, path: NestedPath) -> str:
+    if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
+        own = values.struct.fields
+        return f"needs the field `{step}`, which its object lacks; {suggest(step, own)}; `{path.text}?` is null then"
+    if isinstance(values.dtype, pl.Struct):
+        return f"takes element {step} of an object, which has fields: {suggest('', values.struct.fields)}"
+    if isinstance(values.dtype, pl.List | pl.Array):
+        return f"takes the field `{step}` of a list: name the element first, as in `[0].{step}`"
+    return f"goes into `{step}` of values that are {values.dtype}, which have no parts"
+
+
+def _in_texts(texts: pl.Series, steps: tuple[str | int, ...]) -> pl.Series:
+    """What stands in texts that are JSON, as text; null in those that are none."""
+    return pl.Series([None if text is None else _in_text(text, steps) for text in texts.to_list()], dtype=pl.String)
+
+
+def _in_text(text: str, steps: tuple[str | int, ...]) -> str | None:
+    try:
+        value = parse(text)
+    except ValueError:
+        return None
+    for step in steps:
+        value = element(value, step)
+    return None if value is None else dump(value)
+
+
+def element(value: Any, step: str | int) -> Any:
+    """One step into a parsed JSON value; None where it has no such part."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+        return value[step]
+    return None
+
+
+def walk(value: Any, text: str) -> Any:
+    """The value at the end of a path into a parsed JSON object; None where there is none."""
+    path = _path(text)
+    for step in (path.column, *path.steps):
+        value = element(value, step)
+    return value
+
+
+_LISTED: Mapping[str, Callable[[pl.Expr], pl.Expr]] = {
+    "min": lambda it: it.list.min(),
+    "max": lambda it: it.list.max(),
+    "sum": lambda it: it.list.sum(),
+    "prod": lambda it: it.list.eval(pl.element().product()).list.first(),
+    "avg": lambda it: it.list.mean(),
+    "mean": lambda it: it.list.mean(),
+    "len": lambda it: it.list.len(),
+    "length": lambda it: it.list.len(),
+    "any": lambda it: it.list.any(),
+    "all": lambda it: it.list.all(),
+}
+
+
+def reduced(values: pl.Series, call: str) -> pl.Series | None:
+    """A list's least, sum or another value of it; None where these are no lists, and the function is SQL's."""
+    if isinstance(values.dtype, pl.Array):
+        values = values.arr.to_list()
+    if values.dtype == pl.Null:  # what a path that may be missing finds
+        return values
+    if not isinstance(values.dtype, pl.List):
+        return None
+    name = call.rstrip("( \t\n").lower()
+    if known(values.dtype.inner) == pl.Null:  # empty lists alone
+        values = values.cast(pl.List(pl.Float64))
+    return values.to_frame("x").select(_LISTED[name](pl.col("x"))).to_series()

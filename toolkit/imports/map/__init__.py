@@ -1,0 +1,1 @@
+"""Mapping files, and the columns that they compute."""

@@ -1,0 +1,277 @@
+"""Computing the columns of a mapping from the rows of a source, and taking them into the contract's types.
+
+A value is a column's name, an expression of polars' SQL, or a constant. Whatever can't be computed or would lose
+something in the conversion is one line that names the mapping's key, the source's file and row, and the value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError, first_line, suggest
+from toolkit.imports.files.literals import holds, lists
+from toolkit.imports.files.paths import Expression, PathError, expression, follow, reduced
+from toolkit.imports.map.empty_columns import evaluated
+from toolkit.imports.map.mapping import Value
+from toolkit.imports.map.passed_columns import passed_columns
+from toolkit.imports.rows.source_table import SourceTable
+from toolkit.log.contract.schema import COUNTS
+
+_TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), False),
+}
+_LOW, _HIGH = -(2**31), 2**31 - 1
+
+# Parts of polars' expressions that look at other rows.
+_OF_OTHERS = {"Agg", "Over", "Window", "Len", "Explode", "Implode", "Correlation", "Shift", "CumSum", "CumCount"}
+
+_ON_TEXTS = re.compile(r"not supported for dtypes.*`str`|dtypes.*\bstr\b.*not allowed|with .String. datatypes")
+_OF_TEXTS = "; read a text as a number with CAST(column AS DOUBLE), as a time with STRPTIME(column, '%+')"
+
+# Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
+ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
+
+
+@dataclass(frozen=True)
+class SourceRows(SourceTable):
+    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
+
+    `others`: further columns that the source has, of which none is computed. `partial`: other examples' rows come.
+    """
+
+    mapping: str
+    others: tuple[str, ...] = ()
+    partial: bool = False
+
+    def where(self, key: str, condition: Value | None) -> SourceRows:
+        """The rows for which an expression is true; null is not true."""
+        if condition is None:
+            return self
+        kept = self.compute(key, condition)
+        if kept.dtype != pl.Boolean:
+            raise self.error(f"`{key}` gives {kept.dtype}, not true or false")
+        return replace(self, frame=self.frame.filter(kept))
+
+    def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
+        """The column that a value of the mapping means, one entry per row, in the type that it has.
+
+        The numbers of the columns `texts` are texts, as the files write them.
+        """
+        if isinstance(value, str) and value in self.frame.columns:
+            return self.computable([value], texts)[value].alias(key)
+        if not isinstance(value, str):
+            return pl.repeat(value, self.frame.height, eager=True).alias(key)
+        found = expression(value)
+        try:
+            names = found.roots()
+        except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
+            raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
+        self._check_columns(key, value, found, names)
+        try:
+            frame, whole = self._placed(found, texts, names)
+            made = pl.sql_expr(found.with_reduced(whole))
+            return evaluated(frame, made.alias(key))
+        except PathError as error:
+            raise self.error(f"`{key} = {value!r}` {error}") from None
+        except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
+            told = found.readable(first_line(error))
+            hint = _OF_TEXTS if _ON_TEXTS.search(told) else ""
+            raise self.error(f"`{key} = {value!r}` can't be computed: {told}{hint}") from None
+
+    def row_by_row(self, value: Value) -> bool:
+        """Whether a value is computed of each row alone; also where it can't be computed."""
+        if not isinstance(value, str) or value in self.frame.columns:
+            return True
+        found = expression(value)
+        one = replace(self, frame=self.frame.head(1))
+        try:
+            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1]))
+        except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
+            return True
+        return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', made.meta.serialize(format="json")))
+
+    def _check_columns(self, key: str, value: Value, found: Expression, names: list[str]) -> None:
+        """ThinkbackError for a column that an expression needs and the source lacks."""
+        optional = {use.path.column for use in found.places.values() if use.path.optional}
+        missing = [name for name in names if name not in self.frame.columns and name not in optional]
+        if not missing:
+            return
+        own = [name for name in (*self.frame.columns, *self.others) if not name.startswith(("source_", "__"))]
+        hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
+        raise self.error(
+            f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
+        )
+
+    def _placed(self, found: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
+        """The rows with what each path finds, and the places of those that stand for a reduced list."""
+        frame = self.computable(names, texts)
+        whole = set()
+        placed = []
+        for name, use in found.places.items():
+            values = follow(frame, use.path)
+            shrunk = reduced(values, use.call) if use.call else None
+            if shrunk is not None:
+                whole.add(name)
+            placed.append((values if shrunk is None else shrunk).alias(name))
+        return frame.with_columns(placed), whole
+
+    def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
+        """`compute`, in a type of the contract; with `required`, null is an error."""
+        found = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
+        made = found if found.dtype == dtype else self.converted(key, found, dtype)
+        if required and made.null_count():
+            row = first(made.is_null())
+            raise self.error(
+                f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…)"
+            )
+        return made
+
+    def _texts(self, key: str, value: Value) -> pl.Series:
+        """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
+        if value in self.numbers:
+            return self.compute(key, value, [str(value)])
+        found = expression(value) if isinstance(value, str) else Expression(())
+        names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
+        if not names:
+            return self.compute(key, value)
+        passed = found.untouched(passed_columns(found.sql)).intersection(names)
+        computed = self.compute(key, value) if len(passed) < len(names) else None
+        if computed is not None and computed.dtype.is_numeric():
+            # A number that is one of the columns' own: `NULLIF(answer, -1)`.
+            kept, plain = (self._placed(found, texts, names)[0] for texts in (names, ()))
+            own = [*names, *found.places]
+            alike = [pl.when(computed == plain[name]).then(kept[name]) for name in own
+                     if plain[name].dtype.is_numeric() and kept[name].dtype == pl.String]  # fmt: skip
+            return pl.select(pl.coalesce(*alike, computed.cast(pl.String)).alias(key)).to_series()
+        if passed:
+            with contextlib.suppress(ThinkbackError):  # numbers are needed after all
+                texts = self.compute(key, value, passed)
+                if holds(texts.dtype, pl.String):
+                    return texts
+        return self.compute(key, value) if computed is None else computed
+
+    def converted(self, key: str, found: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
+        """Computed values in a type of the contract; ThinkbackError for the first that is not `what`."""
+        if found.dtype == pl.Null:
+            return found.cast(dtype)
+        made, what = _converted(found, dtype), what or _WORDS[type(dtype)]
+        if made is None:
+            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {what}{advice}")
+        lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
+        if lost.any():
+            row = first(lost)
+            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {what}{advice}")
+        return made
+
+    def finite(self, key: str, values: pl.Series) -> pl.Series:
+        """Values, or lists of them, that hold no NaN and no infinity: a log has none."""
+        listed = isinstance(values.dtype, pl.List) and values.dtype.inner in (pl.Float32, pl.Float64)
+        if not listed and not values.dtype.is_float():
+            return values
+        # A list's sum is finite exactly when its items are.
+        plain = values.cast(pl.List(pl.Float64)).list.sum() if listed else values
+        odd = plain.is_not_null() & ~plain.is_finite()
+        if odd.any():
+            row = first(odd)
+            what = "holds NaN or infinity" if listed else f"is {values[row]}"
+            hint = "CASE WHEN … THEN column END" if listed else "NULLIF(column, CAST('nan' AS DOUBLE))"
+            raise self.error(
+                f"`{key}` {what} {self.place(row)}; where that means that nothing was recorded, write {hint}"
+            )
+        return values
+
+    def sound(self, key: str, value: Value, values: pl.Series) -> pl.Series:
+        """A column of the contract without values that no log may hold."""
+        name, made = key.rpartition(".")[2], self.finite(key, values)
+        if name in COUNTS and (values < 0).any():
+            row = first((values < 0).fill_null(False))
+            hint = (
+                "number the samples 0, 1, 2 …"
+                if name == "sample_index"
+                else f'where that means that nothing was recorded, write `{name} = "NULLIF({value}, {values[row]})"`'
+            )
+            raise self.error(f"`{key}` is {values[row]} {self.place(row)}, and can't be negative; {hint}")
+        return made
+
+    def place(self, row: int) -> str:
+        """`in `file`, row 3`, for an error."""
+        if row >= self.frame.height:
+            return "in the source"
+        file, number = self.frame["source_file"][row], self.frame["source_row"][row]
+        return f"in `{file}`, row {number}"
+
+    def error(self, message: str) -> ThinkbackError:
+        """An error that names the mapping."""
+        return ThinkbackError(f"mapping `{self.mapping}`: {message}")
+
+
+def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
+    """The columns that values of a mapping are made of. `names` are the columns that there are, where that is known."""
+    found: dict[str, None] = {}
+    for value in values:
+        if not isinstance(value, str):
+            continue
+        if value not in names:
+            # What is not an expression is a column's name, or an error when the value is computed.
+            with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
+                found |= dict.fromkeys(expression(value).roots())
+        found[value] = None
+    return list(found)
+
+
+def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
+    """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
+    advice = ": write a condition (`--set 'traces.correct=score > 0.5'`), or map graded correctness to `traces.credit`"
+    return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
+
+
+def first(true: pl.Series) -> int:
+    """The place of the first true entry."""
+    return true.arg_max() or 0
+
+
+def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+    """Values in a type of the contract, null where one is not of it; None where the whole column is not."""
+    if isinstance(dtype, pl.List):
+        listed = lists(found)[0] if found.dtype == pl.String else found
+        with contextlib.suppress(pl.exceptions.PolarsError):
+            return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
+        return None
+    if isinstance(found.dtype, pl.Duration) and dtype.is_float():
+        return (found.dt.total_nanoseconds() / 1e9).cast(dtype)  # a count of seconds
+    if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
+        return None
+    if dtype == pl.String:
+        return found.cast(pl.String)
+    if dtype == pl.Boolean:
+        words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
+        return words.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+    plain = found.str.strip_chars() if found.dtype == pl.String else found
+    if not dtype.is_integer():
+        return plain.cast(dtype, strict=False)
+    if found.dtype == pl.Boolean:
+        return None
+    real = pl.col("x").cast(pl.Float64, strict=False)
+    integer = pl.when((real.floor() == real) & real.is_between(_LOW, _HIGH)).then(real)
+    return plain.to_frame("x").select(integer.cast(dtype)).to_series().alias(found.name)
+
+
+def _is_nan(values: pl.Series) -> pl.Series:
+    """A missing integer in a column of floats, as pandas writes it."""
+    return values.is_nan().fill_null(False) if values.dtype.is_float() else pl.repeat(False, len(values), eager=True)
+
+
+_WORDS: dict[type, str] = {
+    pl.String: "a string",
+    pl.Int32: "an integer of 32 bits",
+    pl.Float32: "a number",
+    pl.Float64: "a number",
+    pl.Boolean: "true or false",
+    pl.List: "a list",
+}

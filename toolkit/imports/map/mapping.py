@@ -1,0 +1,323 @@
+"""Mapping files: how the rows of a foreign table become a log. The manual's page on importing tells what they hold.
+
+TOML; every value of a column is a column's name, an expression of polars' SQL, or a constant. A value that
+is exactly a column's name is that column, however odd the name. Three columns are always there: `source_file` (the
+file's name), `source_path` (below the folder that all files share) and `source_row` (from 1). After `explode`,
+`element` is the place in the list, from 0.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
+from toolkit.documents import parse_toml, read_text
+from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
+from toolkit.imports.files import file_names
+from toolkit.imports.files.paths import is_path
+from toolkit.imports.files.records import WHOLE
+from toolkit.log import schema_of
+from toolkit.settings import check, from_table, setting
+
+MAPS = Path(__file__).parents[1] / "maps"
+ROW_ORDER = "row order"
+Value = str | int | float | bool
+Values = Mapping[str, Value]
+
+_DERIVED = {"trace_id", "example_id"}  # keys of the tables that hang on the traces
+_TRACES = tuple(name for name in schema_of("traces") if name != "example_id")
+_VERIFIERS = tuple(name for name in schema_of("verifications") if name not in _DERIVED)
+
+
+def _value(given: Any, place: str) -> Value:
+    if not isinstance(given, str | int | float | bool):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, a number, true or false")
+    return given
+
+
+def _values(given: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
+    """A table of expressions, with their keys checked where `known` are all that there may be."""
+    if not isinstance(given, dict):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a table")
+    for key in given if known else ():
+        if key not in known:
+            further = f" (further columns go under `[{place}.extra]`)" if place in ("examples", "traces") else ""
+            raise ThinkbackError(f"unknown key `{key}` in `[{place}]`; {suggest(key, known)}{further}")
+    for key in needed:
+        if key not in given:
+            raise ThinkbackError(
+                f"`{place}.{key}` is missing: give a column, an expression, or a constant such as `{key} = \"'…'\"`"
+            )
+    return {key: _value(value, f"{place}.{key}") for key, value in given.items()}
+
+
+def _features(given: Any, place: str) -> dict[str, Value]:
+    features = _values(given, place)
+    for name in _DERIVED & features.keys():
+        raise ThinkbackError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
+    return features
+
+
+def _verifiers(given: Any, place: str) -> tuple[Values, ...]:
+    tables = given if isinstance(given, list) else [given]
+    return tuple(_values(table, place, _VERIFIERS, ("verifier", "score")) for table in tables)
+
+
+@dataclass(frozen=True)
+class ExampleTable:
+    """`[examples]`: the log's columns, and further ones."""
+
+    columns: Values
+    extra: Values
+
+
+@dataclass(frozen=True)
+class TraceTable(ExampleTable):
+    """One `[traces]` table: which rows, which columns, their parent, verifiers and features."""
+
+    where: Value | None
+    parent: Values
+    verifiers: tuple[Values, ...]
+    features: Values
+
+
+def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]) -> dict[str, Any]:
+    """The columns of `[examples]` or `[traces]` and their `extra`, which may be none of the contract's."""
+    table = dict(given) if isinstance(given, dict) else given
+    extra = _values(table.pop("extra", {}) if isinstance(table, dict) else {}, f"{place}.extra")
+    for name in extra.keys() & schema_of(place).keys():
+        raise ThinkbackError(f"`{place}.extra.{name}` is a column of the contract: write `{place}.{name}`")
+    return {"columns": _values(table, place, known, needed), "extra": extra}
+
+
+def _examples(given: Any, place: str) -> ExampleTable:
+    needed = ("example_id", "dataset", "split", "question")
+    return ExampleTable(**_columns(given, place, (*schema_of("examples"), "extra"), needed))
+
+
+def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
+    if not given:
+        raise ThinkbackError("`[traces]` is missing: it says what a trace's columns are made of")
+    return tuple(_trace_table(table, place) for table in (given if isinstance(given, list) else [given]))
+
+
+def _trace_table(given: Any, place: str) -> TraceTable:
+    own = ("where", "parent", "verifiers", "features")
+    table = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
+    columns = _columns(table, place, (*_TRACES, "extra", *own), ("pool", "sample_index", "model"))
+    if "parent" in given and "parent_id" in given:
+        raise ThinkbackError("`traces.parent` and `traces.parent_id` say the same: keep one")
+    if "parent_id" in given and "trace_id" not in given:
+        raise ThinkbackError("`traces.parent_id` needs `traces.trace_id`, the column that it points to")
+    slot = ("pool", "sample_index")
+    return TraceTable(
+        **columns,
+        where=_value(given["where"], "traces.where") if "where" in given else None,
+        parent=_values(given["parent"], "traces.parent", slot, slot) if given.get("parent") else {},
+        verifiers=_verifiers(given.get("verifiers", []), "traces.verifiers"),
+        features=_features(given.get("features", {}), "traces.features"),
+    )
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """How answers are read, normalised and judged; the names are those of the mapping file."""
+
+    kind: str = setting("exact", choices=KINDS)
+    read: tuple[str, ...] = setting((), choices=WAYS)
+    read_gold: tuple[str, ...] = setting((), choices=WAYS)
+    pattern: str | None = setting(None)
+    judge: str = setting("equal", choices=(*JUDGES, "source"))
+    labels: tuple[str, ...] = setting(())
+    aliases: Mapping[str, str] = setting({})
+    conflicts: str = setting("error", choices=("error", "first", "majority", "opaque", "keep"))
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.kind == "label" and not self.labels:
+            raise ThinkbackError("`answers.kind` is `label`, so `answers.labels` must list the label space")
+        if ("pattern" in (*self.read, *self.read_gold)) != (self.pattern is not None):
+            raise ThinkbackError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
+        if self.pattern is not None:
+            check_pattern(self.pattern)
+
+
+@dataclass(frozen=True)
+class JoinedFile:
+    """`join`: a file in the folder of the first source, and how its rows are found.
+
+    `on`: for each column of the file, or expression of its columns, the source's own that equals it.
+    """
+
+    file: str = setting()
+    on: Mapping[str, str] = setting()
+
+
+def _join(given: Any, place: str) -> JoinedFile:
+    table = dict(given) if isinstance(given, dict) else given
+    on = table.get("on") if isinstance(table, dict) else None
+    names = [on] if isinstance(on, str) else on
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        table["on"] = {name: name for name in names}
+    elif not isinstance(on, dict | None) or on == {}:
+        raise ThinkbackError(
+            f"`{place}.on` is {shown(on)}; it takes a column, a list of them, or a table of those of the file and the"
+            " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
+        )
+    return from_table(JoinedFile, table, place)
+
+
+@dataclass(frozen=True)
+class OpenedList:
+    """A list that `explode` opens: the column that its elements become, and where it lies."""
+
+    name: str
+    path: str
+
+
+def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
+    """Lists that are opened together, and those one after another.
+
+    `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
+    name that comes again is opened again.
+    """
+    nested = isinstance(given, list) and any(isinstance(item, list | dict) for item in given)
+    steps: list[tuple[OpenedList, ...]] = []
+    for step in given if nested else [given]:
+        together: dict[str, OpenedList] = {}
+        for one in _together([step] if nested and isinstance(step, str) else step, place):
+            if one.name in together:
+                steps.append(tuple(together.values()))
+                together = {}
+            together[one.name] = one
+        steps += [tuple(together.values())] if together else []
+    if len(steps) > _MOST_STEPS:
+        raise ThinkbackError(f"`{place}` opens {len(steps)} lists inside each other; it opens at most {_MOST_STEPS}")
+    return tuple(steps)
+
+
+_MOST_STEPS = 8
+
+
+def _together(given: Any, place: str) -> list[OpenedList]:
+    items = list(given.items()) if isinstance(given, dict) else given
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        items = [(name, name) for name in given]
+    if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
+        raise ThinkbackError(
+            f"`{place}` is {shown(given)}; it takes a list of strings, or a table of names and paths, or a list of"
+            " these that are opened one after another"
+        )
+    return [OpenedList(*item) for item in items]
+
+
+def _path(given: Any, place: str) -> str:
+    if not isinstance(given, str):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+    return file_names.check_pattern(given, place)
+
+
+def _records(given: Any, place: str) -> str:
+    if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
+    return given
+
+
+@dataclass(frozen=True)
+class _PoolSettings:
+    prefix: bool = setting(True)
+
+
+def _pools(given: Any, place: str) -> Mapping[str, Any]:
+    for name, pool in given.items() if isinstance(given, dict) else [(place, given)]:
+        from_table(_PoolSettings, pool, f"{place}.{name}")
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MappingKeys:
+    """The keys at the top of a mapping file."""
+
+    name: str = setting()
+    license: str | None = setting(None)
+    source: str | None = setting(None)
+    path: str | None = setting(None, read=_path)
+    records: str | None = setting(None, read=_records)
+    where: Value | None = setting(None, read=_value)
+    explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_explode)
+    join: JoinedFile | None = setting(None, read=_join)
+    ids: str = setting("split", choices=("split", "gold", "trust"))
+    duplicates: str = setting("resumed", choices=("resumed", "first", "number"))
+    finish_reasons: Mapping[str, str] = setting({})
+    pools: Mapping[str, Any] = setting({}, read=_pools)
+    examples: ExampleTable = setting(read=_examples)
+    traces: tuple[TraceTable, ...] = setting(read=_traces)
+    answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
+    verifiers: tuple[Values, ...] = setting((), read=_verifiers)
+    features: Values = setting({}, read=_features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportMapping(_MappingKeys):
+    """A mapping file, read and checked. Its verifiers and features are those of each of `traces` too."""
+
+    file: str
+
+
+def _overrule(top: dict[str, Any], given: str) -> None:
+    """Put a setting in its place among a mapping's tables; a value that is no TOML is a text."""
+    key, equals, text = given.partition("=")
+    *tables, name = key.strip().split(".")
+    if not equals or not name or not all(tables):
+        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `answers.kind=number`")
+    table: Any = top
+    for part in tables:
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
+    table[name] = setting_value(text)
+
+
+def setting_value(text: str) -> Any:
+    """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
+    if text.lstrip().startswith("'"):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return text
+
+
+def shipped_maps() -> tuple[str, ...]:
+    """Names of the mapping files that come with the product."""
+    return tuple(sorted(path.stem for path in MAPS.glob("*.toml")))
+
+
+def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMapping:
+    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key.
+
+    `settings` (`answers.kind=number`) replace what it says.
+    """
+    path = Path(mapping)
+    if not path.is_file():
+        if path.suffix or path.name != str(mapping):
+            raise ThinkbackError(f"mapping `{mapping}`: there is no such file; name a TOML file or a shipped map")
+        if path.name not in shipped_maps():
+            raise ThinkbackError(f"unknown mapping `{path.name}`; {suggest(path.name, shipped_maps())}")
+        path = MAPS / f"{path.name}.toml"
+    named = f"mapping `{path.name}`"
+    given = parse_toml(read_text(path, named), named)
+    for one in settings:
+        _overrule(given, one)
+    with errors_begin(f"{named}: "):
+        keys = from_table(_MappingKeys, {"name": path.stem, "examples": {}, "traces": [], **given})
+    traces = [
+        replace(table, verifiers=(*keys.verifiers, *table.verifiers), features={**keys.features, **table.features})
+        for table in keys.traces
+    ]
+    reasons = {reason.lower(): meaning for reason, meaning in keys.finish_reasons.items()}
+    return ImportMapping(**{**vars(keys), "traces": tuple(traces), "finish_reasons": reasons}, file=path.name)

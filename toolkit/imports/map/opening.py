@@ -1,0 +1,109 @@
+"""The rows of a mapping out of those of its files: joined with another file, and lists opened one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from toolkit.errors import first_line
+from toolkit.imports.files.literals import known, lists
+from toolkit.imports.map.expressions import SourceRows, roots
+from toolkit.imports.map.mapping import ImportMapping, JoinedFile, OpenedList
+from toolkit.imports.rows.source_table import SourceTable
+
+ELEMENT = "element"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The file of `join`: its rows, and the keys by which they are found."""
+
+    rows: SourceRows
+    keys: pl.DataFrame
+
+
+def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
+    """The joined file with its keys computed. ThinkbackError where two rows have one key."""
+    rows = SourceRows(table.frame, table.numbers, plan.file)
+    keys = _keys(rows, join, list(join.on), join.file)
+    if keys.is_duplicated().any():
+        raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}; one is joined")
+    return Beside(rows, keys)
+
+
+def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -> SourceRows:
+    """The rows of files, or of a part of them, before `where`."""
+    if plan.join is not None and other is not None:
+        table = _joined(plan, plan.join, table, other)
+    rows = SourceRows(table.frame, table.numbers, plan.file)
+    for number, together in enumerate(plan.explode, 1):
+        rows = _opened(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
+    return rows
+
+
+def _keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) -> pl.DataFrame:
+    for value in values:
+        if value not in rows.frame.columns and value in join.on and join.on[value] == value:
+            raise rows.error(f"`join.on` names `{value}`, which {side} lacks")
+    return pl.DataFrame([rows.compute("join.on", value).alias(f"{number}") for number, value in enumerate(values)])
+
+
+def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
+    """Keys as texts, as their file writes them, where those of the other side are texts."""
+    return keys.with_columns(
+        rows.typed("join.on", value, pl.String()).alias(name)
+        for name, value in zip(keys.columns, values, strict=True)
+        if others[name].dtype == pl.String and keys[name].dtype != pl.String
+    )
+
+
+def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
+    """Further columns for each row, from a file with one row per key."""
+    rows = SourceRows(table.frame, table.numbers, plan.file)
+    own = _keys(rows, join, list(join.on.values()), "the source")
+    kept = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
+    names = {name: f"{name}_right" if name in table.frame.columns else name for name in kept.columns}
+    left = _alike(rows, own, list(join.on.values()), other.keys)
+    right = _alike(other.rows, other.keys, list(join.on), own)
+    try:
+        place = right.with_row_index("__place")
+        found = left.join(place, on=own.columns, how="left", maintain_order="left")["__place"]
+        joined = table.frame.hstack(kept[found].rename(names, strict=False))
+    except pl.exceptions.PolarsError as error:
+        raise rows.error(f"`{join.file}` can't be joined: {first_line(error)}") from None
+    numbers = {names[name]: kind for name, kind in other.rows.numbers.items() if name in names}
+    return SourceTable(joined, {**table.numbers, **numbers})
+
+
+def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
+    """One row per element of list columns that are opened side by side; rows with empty or null lists hold none."""
+    frame, numbers = rows.frame, dict(rows.numbers)
+    names = [one.name for one in together]
+    for one in together:
+        written = [name for name in roots([one.path], rows.frame.columns) if name in rows.numbers]
+        given = rows.compute("explode", one.path, written)
+        plain = rows.compute("explode", one.path).dtype if written else given.dtype
+        column, kind = lists(given) if given.dtype == pl.String else (given, plain)
+        column = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+        if not isinstance(column.dtype, pl.List) or not isinstance(kind, pl.List | pl.Array):
+            raise rows.error(f"`explode` names `{one.path}`, which holds {given.dtype} and no lists")
+        numbers.pop(one.name, None)
+        if column.dtype != kind:
+            numbers[one.name] = known(kind.inner)
+        frame = frame.with_columns(column.alias(one.name))
+    lengths = frame.select(pl.col(name).list.len() for name in names)
+    most, least = lengths.max_horizontal(), lengths.min_horizontal()
+    if (most != least).any():
+        row = (most != least).arg_max() or 0
+        told = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
+        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {told}")
+    opened = list(names)
+    if element not in frame.columns:
+        frame = frame.with_columns(pl.int_ranges(0, most.fill_null(0).cast(pl.Int64)).alias(element))
+        opened.append(element)
+    frame = frame.filter(most.fill_null(0) > 0)
+    # A list that is null beside others that are not: nothing recorded for any of the samples.
+    full = [pl.col(name).fill_null(pl.lit(None).repeat_by(most.filter(most > 0))) for name in opened]
+    return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)

@@ -1,0 +1,1 @@
+"""The rows of foreign files, as frames or in blocks."""

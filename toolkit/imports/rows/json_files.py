@@ -1,0 +1,115 @@
+"""JSON lines and JSON lists of objects as frames; numbers that a text may be made of keep their literals.
+
+Polars reads plain files, fast. Where it would change how a number is written in a column that the mapping takes as
+text, or where it can't read the file, Python's parser reads it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from toolkit.imports.files.literals import EXACT, column, holds, parse
+from toolkit.imports.files.records import Records
+from toolkit.imports.rows.source_table import SourceTable
+
+
+def json_lines(content: bytes, texts: Collection[str], records: Records | None = None, line: int = 1) -> SourceTable:
+    """One row per line that is not blank, or per object of its `records`. `texts`: columns of which texts are made.
+
+    `line` is the number of the first line, for errors.
+    """
+    if records is not None:
+        return _from_objects(list(records.of(_objects(content, line))))
+    try:
+        frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
+    except pl.exceptions.PolarsError:
+        return _from_objects(list(_objects(content, line)))
+    rewritten = [name for name, dtype in frame.schema.items() if _inexact(frame[name], dtype)]
+    rewritten += _rewritten(content, {name: dtype for name, dtype in frame.schema.items()
+                                      if name in texts and name not in rewritten})  # fmt: skip
+    if not rewritten:
+        return SourceTable(frame, {})
+    values: dict[str, list[Any]] = {name: [] for name in rewritten}
+    for row in _objects(content):
+        for name, found in values.items():
+            found.append(row.get(name))
+    return _with_columns(frame, values)
+
+
+def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
+    """Whether integers may have lost digits, or have too many: floats from 2^53, integers beyond 64 bits."""
+    if holds(dtype, pl.Int128, pl.UInt64):
+        return True
+    if not holds(dtype, pl.Float64):
+        return False
+    if isinstance(dtype, pl.Struct):
+        return any(_inexact(values.struct.field(field.name), values.struct.field(field.name).dtype)
+                   for field in dtype.fields)  # fmt: skip
+    if isinstance(dtype, pl.List):
+        inner = values.drop_nulls().explode(empty_as_null=True)
+        return _inexact(inner, inner.dtype)
+    return bool((values.abs() >= EXACT).any())
+
+
+def _rewritten(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
+    """The columns of which a number may be written differently from the file: `2.0` for `2`, `2` in a text."""
+    keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
+    odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
+    odd += [name for name, dtype in columns.items()
+            if holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))]  # fmt: skip
+    sought = {name: re.escape(key).encode() for name, key in keys.items() if key.isascii()}
+    if sought and _has_number(content, sought.values()):
+        odd += [name for name, key in sought.items() if _has_number(content, [key])]
+    return odd
+
+
+def _has_number(content: bytes, keys: Iterable[bytes]) -> bool:
+    """Whether a number with a point or an exponent stands under one of the keys."""
+    return re.search(b"(?:" + b"|".join(keys) + rb")\s*:\s*-?[0-9]+[.eE]", content) is not None
+
+
+def _objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(content.split(b"\n"), first):
+        if not line.strip():
+            continue
+        try:
+            value = parse(line.decode("utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"line {number} is not an object")
+        yield value
+
+
+def json_list(content: bytes, texts: Collection[str], records: Records | None = None) -> SourceTable:
+    """One row per object of a list, or of the `records` of each; one object is a list of one.
+
+    A file that is neither is read as JSON lines.
+    """
+    try:
+        value = parse(content.decode("utf-8-sig"))
+    except ValueError:
+        return json_lines(content, texts, records)
+    rows = value if isinstance(value, list) else [value]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it is not a list of objects")
+    return _from_objects(rows if records is None else list(records.of(rows)))
+
+
+def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _with_columns(pl.DataFrame(), {name: [row.get(name) for row in rows] for name in names})
+
+
+def _with_columns(frame: pl.DataFrame, values: Mapping[str, Sequence[Any]]) -> SourceTable:
+    """The rows with columns of parsed JSON values."""
+    made = {name: column(name, found) for name, found in values.items()}
+    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in made.items()}
+    numbers = {name: kind for name, (series, kind) in made.items() if series.dtype != kind}
+    return SourceTable(pl.DataFrame(columns), numbers)

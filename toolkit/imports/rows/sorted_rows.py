@@ -1,0 +1,152 @@
+"""Rows of a large source, sorted by example on disk: an external merge sort.
+
+Each block of the source is sorted by example and written as a run. Then examples are taken from all runs, range by
+range, so that everything that is decided within an example is decided in memory, and nothing else is in it.
+
+Blocks may differ in their types, as when a field comes late in a file. Then the source is read once more, each block
+in the types that all of them have in common: what is computed of a row never depends on where the blocks were cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.rows.source_table import SourceTable, TableTypes, as_types, common_types, types_of
+from toolkit.log.read.example_blocks import cuts
+
+PART_BYTES = 96 * 2**20
+"""About how many bytes of rows are taken into memory at once."""
+KEY, AT = "__key", "__at"
+_GROUP_BYTES = 2**21
+_MOST_ROWS = 2**40  # more than a block has
+
+
+@dataclass(frozen=True)
+class SortedRun:
+    """A block's rows on disk. `keys`: those of its examples in order, their rows, and the first row of each."""
+
+    path: Path
+    keys: pl.DataFrame
+    bytes_per_row: float
+    types: TableTypes
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """Runs, the ranges (first, last) of keys that are taken at once, and the types of their rows."""
+
+    runs: Sequence[SortedRun]
+    ranges: Sequence[tuple[str, str]]
+    types: TableTypes
+    rows: int
+
+    def part(self, number: int) -> SourceTable:
+        """The rows of a range, in the order of the source."""
+        low, high = self.ranges[number]
+        within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
+        found = []
+        for run in self.runs:
+            keys = run.keys.filter(within)
+            if keys.height:
+                first, rows = keys["first"][0], int(keys["len"].sum())
+                table = SourceTable(
+                    pl.scan_parquet(run.path, glob=False).slice(first, rows).collect(), run.types.numbers
+                )
+                found.append(as_types(table, self.types).frame)
+        return SourceTable(pl.concat(found).sort(AT).drop(AT), self.types.numbers)
+
+    def keys(self) -> pl.Series:
+        """The keys of all examples; one of several runs comes several times."""
+        return pl.concat([run.keys[KEY] for run in self.runs]) if self.runs else pl.Series(KEY, dtype=pl.String)
+
+
+Prepared = tuple[SourceTable, pl.Series]
+"""The rows of a block as they are kept, and the keys of their examples."""
+
+
+def sort_rows(
+    blocks: Callable[[], Iterable[SourceTable]],
+    prepare: Callable[[SourceTable], Prepared],
+    texts: Collection[str],
+    folder: Path,
+) -> tuple[SortedRows, int] | None:
+    """Sort what `prepare` makes of each block, and count the rows of the source.
+
+    None where the types of blocks have nothing in common, or rows can't be written: then all must be seen at once.
+    """
+    try:
+        runs, read, types, stable = _sorted_runs(blocks(), prepare, texts, folder, None)
+        if not stable:
+            runs, read, types, _ = _sorted_runs(blocks(), prepare, texts, folder, types)
+        common = common_types([run.types for run in runs], texts)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return SortedRows(runs, _ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
+
+
+def _sorted_runs(
+    blocks: Iterable[SourceTable],
+    prepare: Callable[[SourceTable], Prepared],
+    texts: Collection[str],
+    folder: Path,
+    wanted: TableTypes | None,
+) -> tuple[list[SortedRun], int, TableTypes, bool]:
+    """A run for each block, the rows read, and the types of all blocks; whether every block was of these types.
+
+    Without types that are `wanted`, those of the first block are; once a block has others, only types are gathered. A
+    block that can't be prepared counts as such a one, unless all types are the same in the end.
+    """
+    runs: list[SortedRun] = []
+    failure: ThinkbackError | None = None
+    types, read, stable = wanted, 0, True
+    for number, block in enumerate(blocks):
+        read += block.frame.height
+        if wanted is None:
+            seen = types_of(block)
+            found = seen if types is None else common_types([types, seen], texts)
+            stable = stable and (types is None or _alike(found, types))
+            types = found
+        if types is None or not stable or failure is not None:
+            continue
+        try:
+            rows, keys = prepare(as_types(block, types))
+        except ThinkbackError as error:
+            failure = error
+            continue
+        if rows.frame.height:
+            runs.append(_written(folder, number, rows, keys))
+    if failure is not None and (stable or wanted is not None):
+        raise failure
+    return runs, read, types or TableTypes({}, {}), stable
+
+
+def _alike(one: TableTypes, other: TableTypes) -> bool:
+    return (one.held, one.numbers) == (other.held, other.numbers)
+
+
+def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> SortedRun:
+    """A block's rows, sorted by the keys of examples; AT keeps their order in the source."""
+    frame = rows.frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(AT) + number * _MOST_ROWS)
+    size = frame.estimated_size() / frame.height
+    types = types_of(SourceTable(frame, rows.numbers))
+    if not keys.is_sorted():
+        order = keys.arg_sort()
+        frame, keys = frame[order], keys[order]
+    path = folder / f"{number}.parquet"
+    frame.write_parquet(path, compression="uncompressed", row_group_size=max(1, int(_GROUP_BYTES / max(size, 1))))
+    counts = keys.alias(KEY).rle().struct.unnest().select(pl.col("value").alias(KEY), pl.col("len").cast(pl.Int64))
+    return SortedRun(path, counts.with_columns(first=pl.col("len").cum_sum() - pl.col("len")), size, types)
+
+
+def _ranges(runs: Sequence[SortedRun]) -> list[tuple[str, str]]:
+    """Neighbouring examples with about PART_BYTES of rows together."""
+    if not runs:
+        return []
+    sizes = [run.keys.select(KEY, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]
+    total = pl.concat(sizes).group_by(KEY).agg(pl.col("size").sum()).sort(KEY)
+    return [(total[KEY][start], total[KEY][end - 1]) for start, end in cuts(total["size"].to_numpy(), PART_BYTES)]

@@ -1,0 +1,110 @@
+"""A source's rows as its files write them: columns of numbers that are texts, and the types to compute with.
+
+`1.10` and `2` of a CSV or JSON file stay so where a column of the log is text, and are floats elsewhere. A column is
+held once; what an expression needs of it is made when it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from toolkit.imports.files.literals import EXACT, texted
+
+_PLAIN = (pl.String(), pl.Boolean())
+"""Types beside which numbers of another file are text."""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """`numbers`: the columns whose numbers are held as texts, and the types in which they are computed with."""
+
+    frame: pl.DataFrame
+    numbers: Mapping[str, pl.DataType]
+
+    def computable(self, names: Collection[str], texts: Collection[str] = ()) -> pl.DataFrame:
+        """The rows with the numbers of the columns `names` as numbers, but for those of `texts`."""
+        wanted = [name for name in names if name in self.numbers and name not in texts]
+        return self.frame.with_columns(pl.col(name).cast(self.numbers[name]) for name in wanted)
+
+    def kind(self, name: str) -> pl.DataType:
+        """The type in which a column is computed with."""
+        return self.numbers.get(name, self.frame.schema[name])
+
+
+@dataclass(frozen=True)
+class TableTypes:
+    """What a part of a source says of its columns' types.
+
+    `held`: as they are held. `numbers`: as those are computed with that are held as texts. `large`: the columns of
+    integers with one that is too large for a float.
+    """
+
+    held: Mapping[str, pl.DataType]
+    numbers: Mapping[str, pl.DataType]
+    large: frozenset[str] = frozenset()
+
+    def kind(self, name: str) -> pl.DataType:
+        """The type in which a column is computed with."""
+        return self.numbers.get(name, self.held[name])
+
+
+def types_of(table: SourceTable) -> TableTypes:
+    """The types of a table's columns."""
+    integers = [name for name in table.frame.columns if table.kind(name).is_integer()]
+    values = table.computable(integers).select(integers)
+    odd = values.select(((pl.all() > EXACT) | (pl.all() < -EXACT)).any()).row(0) if integers else ()
+    large = frozenset(name for name, too_large in zip(integers, odd, strict=True) if too_large)
+    return TableTypes(dict(table.frame.schema), table.numbers, large)
+
+
+def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTypes:
+    """The types in which columns lose nothing; polars' error where their kinds differ.
+
+    Where parts hold different types under one name, and one of them text, or one is among `texts`, all are texts. They
+    are text to compute with too where one of them is text, or an integer is larger than floats beside it can tell.
+    """
+    held: dict[str, pl.DataType] = {}
+    numbers: dict[str, pl.DataType] = {}
+    for name in dict.fromkeys(name for one in types for name in one.held):
+        holders = [one for one in types if one.held.get(name, pl.Null()) != pl.Null]
+        found = list(dict.fromkeys(one.held[name] for one in holders))
+        kinds = list(dict.fromkeys(one.kind(name) for one in holders))
+        written = name in texts or any(name in one.numbers for one in holders)
+        mixed = len({kind.is_nested() for kind in kinds}) > 1 or (
+            len(kinds) > 1 and any(kind in _PLAIN for kind in kinds)
+        )
+        floats = any(kind.is_float() for kind in kinds)
+        plain = mixed or (floats and any(name in one.large and one.kind(name).is_integer() for one in holders))
+        if len(found) > 1 and (written or plain):
+            found = [texted(dtype) for dtype in found]
+        held[name] = _supertype(name, found)
+        if not plain and any(one.held[name] != one.kind(name) for one in holders):
+            numbers[name] = _supertype(name, kinds)
+    return TableTypes(held, numbers, frozenset().union(*(one.large for one in types)))
+
+
+def _supertype(name: str, types: Iterable[pl.DataType]) -> pl.DataType:
+    frames = [pl.DataFrame(schema={name: dtype}) for dtype in types]
+    return pl.concat(frames, how="vertical_relaxed").schema[name] if frames else pl.Null()
+
+
+def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
+    """The rows in the types that they have in common with others, with the columns that others have."""
+    frame = table.frame
+    if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
+        odd = [name for name, dtype in frame.schema.items()
+               if dtype != types.held[name] and texted(types.held[name]) == types.held[name]]  # fmt: skip
+        frame = frame.with_columns(pl.col(name).cast(texted(frame.schema[name])) for name in odd)
+        frame = pl.concat([pl.DataFrame(schema=types.held), frame], how="diagonal_relaxed")
+    return SourceTable(frame, types.numbers)
+
+
+def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:
+    """Rows of several tables under each other, in their `common_types`."""
+    if len(tables) == 1:
+        return tables[0]
+    types = common_types([types_of(table) for table in tables], texts)
+    return SourceTable(pl.concat([as_types(table, types).frame for table in tables]), types.numbers)

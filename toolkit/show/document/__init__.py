@@ -1,0 +1,1 @@
+"""Findings, tables and figures as documents and folders of files."""

@@ -1,0 +1,1 @@
+"""What every figure is drawn with: page, style, letters, labels, panels."""

@@ -1,0 +1,77 @@
+"""Reliability of scores: the share of right ones over the mean score, bin by bin, a panel each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.style import GREY, NAVY, ORANGE, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0, (1, 1.5)), "zorder": 2}
+
+
+@dataclass(frozen=True)
+class ReliabilityPanel:
+    """Scores of one verifier or gate: (mean score, share of right ones, its ends) of each bin with enough of them.
+
+    Ends are None where there is no interval. `told` is a second line of its heading, such as the ECE. `threshold`:
+    where a gate decides.
+    """
+
+    name: str
+    bins: tuple[tuple[float, float, float | None, float | None], ...]
+    told: str = ""
+    threshold: float | None = None
+
+
+def reliability_figure(
+    panels: Sequence[ReliabilityPanel],
+    *,
+    x: str = "score",
+    y: str = "right",
+    note: str = "",
+    level: float = 0.95,
+    title: str = "",
+    simulated: bool = False,
+    width: float = WIDTH,
+) -> Figure:
+    """One panel a verifier or gate from 0 to 100 %, `width` inches wide; on the dashed line scores are calibrated.
+
+    Raises ThinkbackError without panels.
+    """
+    if not panels:
+        raise ThinkbackError("there are no scores to draw")
+    grid = Panels.of([one.name for one in panels], [one.told for one in panels], width)
+    body = grid.height
+    with drawing(width, body) as figure:
+        told = False
+        for number, (axes, one) in enumerate(zip(grid.axes(figure, f"{x}, %", f"{y}, %"), panels, strict=True)):
+            _draw(axes, one, "calibrated" if number == 0 else "_")
+            if one.threshold is not None and 0 <= one.threshold <= 1:
+                axes.axvline(100 * one.threshold, label="_" if told else "the gate's threshold", **_THRESHOLD)
+                told = True
+        arrange(figure, body, title, simulated)
+        bars = f"bars: {100 * level:g} % intervals"
+        noted(figure, f"{bars}; {note}" if note else bars)
+    return figure
+
+
+def _draw(axes: Axes, one: ReliabilityPanel, label: str) -> None:
+    axes.plot([0, 100], [0, 100], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=2, label=label)
+    for score, right, low, high in one.bins:
+        if low is not None and high is not None:
+            axes.vlines([100 * score], 100 * low, 100 * high, color=NAVY, linewidth=0.9, zorder=3)
+        axes.plot([100 * score], [100 * right], color=NAVY, marker="o", markersize=2.8, zorder=4, clip_on=False)
+    axes.set_xlim(0, 100)
+    axes.set_ylim(0, 100)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.set_yticks([0, 25, 50, 75, 100])

@@ -1,0 +1,92 @@
+"""Paired differences over k: one panel a difference, each with the only band that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.drawing.page import HIGHEST, WIDTH, arrange, noted
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.style import INK, NAVY, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class DifferenceCurve:
+    """A difference at each k, in points, with its ends; None where there is none.
+
+    `published` are points (k, difference) of a published work.
+    """
+
+    name: str
+    k: tuple[int, ...]
+    estimate: tuple[float | None, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    published: tuple[tuple[int, float], ...] = ()
+
+
+def differences_figure(
+    panels: Sequence[DifferenceCurve],
+    *,
+    x: str,
+    y: str,
+    published: str = "published",
+    level: float = 0.95,
+    title: str = "",
+    simulated: bool = False,
+    width: float = WIDTH,
+) -> Figure:
+    """One panel a difference around a line at 0, all on one scale, `width` inches wide.
+
+    `published` is what the legend calls published points.
+
+    Raises ThinkbackError without panels.
+    """
+    if not panels:
+        raise ThinkbackError("there is no difference to draw")
+    grid = Panels.of([one.name for one in panels], [""] * len(panels), width)
+    body = min(grid.height, HIGHEST - 0.8)  # room for title, legend and notes
+    with drawing(width, body) as figure:
+        drawn = grid.axes(figure, x, y, alike=False)
+        for axes, one in zip(drawn, panels, strict=True):
+            _draw(axes, one)
+        _scale(drawn, panels)
+        if any(one.published for one in panels):
+            drawn[0].scatter([], [], facecolors="white", edgecolors=INK, marker="D", s=14, label=published)
+        arrange(figure, body, title, simulated, handle=1.4)
+        noted(figure, f"bands: {100 * level:g} % intervals of the difference at each k")
+    return figure
+
+
+def _draw(axes: Axes, one: DifferenceCurve) -> None:
+    estimate, low, high = (np.array(values, float) for values in (one.estimate, one.low, one.high))
+    axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
+    axes.fill_between(one.k, low, high, color=NAVY, alpha=0.15, linewidth=0, zorder=1)
+    axes.plot(one.k, estimate, color=NAVY, linewidth=1.2, zorder=3)
+    if one.published:
+        k, value = zip(*one.published, strict=True)
+        axes.scatter(
+            k, value, s=14, marker="D", facecolors="white", edgecolors=INK, linewidths=0.8, zorder=4, clip_on=False
+        )
+
+
+def _scale(drawn: Sequence[Axes], panels: Sequence[DifferenceCurve]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    known = [v for one in panels for line in (one.estimate, one.low, one.high) for v in line if v is not None]
+    known += [value for one in panels for _, value in one.published]
+    low, high = min(known, default=-1.0), max(known, default=1.0)
+    room = max(high - low, 1.0)
+    for axes, one in zip(drawn, panels, strict=True):
+        axes.set_ylim(min(low, 0.0) - 0.06 * room, max(high, 0.0) + 0.06 * room)
+        axes.set_xlim(min(one.k) - 0.5, max(one.k) + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(5))

@@ -1,0 +1,73 @@
+"""Distributions of a verifier's scores: those of right traces against those of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.style import NAVY, ORANGE, SKY, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HUNDRED = 100.0
+TICKS = 2
+"""Distinct scores, such as 0 and 1, up to which each has a tick."""
+
+
+@dataclass(frozen=True)
+class ScoreDistribution:
+    """Scores of one verifier on one pool: the `edges` of bins, and the shares of right and of wrong traces in each.
+
+    `values` are the scores themselves where they are few.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    right: tuple[float, ...]
+    wrong: tuple[float, ...]
+    auc: float | None = None
+    values: tuple[float, ...] = ()
+
+
+def distributions_figure(
+    panels: Sequence[ScoreDistribution],
+    *,
+    note: str = "",
+    title: str = "",
+    simulated: bool = False,
+    width: float = WIDTH,
+) -> Figure:
+    """One panel a verifier and pool: right traces filled, wrong ones dashed, each as shares of their own.
+
+    Raises ThinkbackError without panels.
+    """
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    if not panels:
+        raise ThinkbackError("there is no score of a judged trace to draw")
+    seconds = ["" if one.auc is None else f"AUC {one.auc:.3f}" for one in panels]
+    grid = Panels.of([one.name for one in panels], seconds, width)
+    body = grid.height
+    with drawing(width, body) as figure:
+        drawn = grid.axes(figure, "score", "traces, %", alike=False)
+        for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
+            right, wrong = ([HUNDRED * share for share in side] for side in (one.right, one.wrong))
+            label = "_" * bool(number)
+            axes.stairs(right, one.edges, fill=True, facecolor=SKY, alpha=0.45, zorder=2)
+            axes.stairs(right, one.edges, color=NAVY, linewidth=1.0, zorder=3, label=f"{label}right traces")
+            dashes = (0, (2.5, 1.2))
+            axes.stairs(
+                wrong, one.edges, color=ORANGE, linewidth=1.3, linestyle=dashes, zorder=4, label=f"{label}wrong traces"
+            )
+            axes.set_ylim(bottom=0)
+            few = 0 < len(one.values) <= TICKS
+            axes.xaxis.set_major_locator(FixedLocator(one.values) if few else MaxNLocator(3))
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+        arrange(figure, body, title, simulated)
+        noted(figure, note)
+    return figure

@@ -1,0 +1,82 @@
+"""Histograms of stopping times: for how many traces each policy paid, example by example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.style import NAVY, ORANGE, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HUNDRED = 100.0
+BARS = 32
+"""The most bars of a panel: with more numbers of traces, a bar stands for several."""
+
+
+@dataclass(frozen=True)
+class StoppingTimes:
+    """Of one policy the share of examples (a fraction) on which it paid for so many traces, and their mean."""
+
+    name: str
+    traces: tuple[int, ...]
+    shares: tuple[float, ...]
+    mean: float
+    diagnostic: bool = False
+
+
+def stopping_figure(
+    policies: Sequence[StoppingTimes], *, note: str = "", title: str = "", simulated: bool = False, width: float = WIDTH
+) -> Figure:
+    """One panel a policy, on common scales: bars over the number of traces paid, and a line at their mean.
+
+    Of more than `BARS` numbers of traces each bar takes several, which is said below.
+    Raises ThinkbackError without policies.
+    """
+    if not policies:
+        raise ThinkbackError("there is no policy with a number of traces to draw")
+    panels = Panels.of(
+        [one.name for one in policies],
+        [f"mean {one.mean:.2f}{', sees gold' * one.diagnostic}" for one in policies],
+        width,
+    )
+    every = [count for one in policies for count in one.traces]
+    low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
+    heights = [_binned(one, low, each) for one in policies]
+    body = panels.height
+    with drawing(width, body) as figure:
+        for number, (axes, one) in enumerate(zip(panels.axes(figure, "traces paid", "examples, %"), policies)):  # noqa: B905
+            places = [low + each * place + (each - 1) / 2 for place in heights[number]]
+            axes.bar(places, [*heights[number].values()], 0.8 * each, color=NAVY, linewidth=0, zorder=2, label="_")
+            label = "_" if number else "mean"
+            axes.axvline(one.mean, color=ORANGE, linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=3, label=label)
+        _scale(figure, low, max(every), max(height for mine in heights for height in mine.values()))
+        arrange(figure, body, title, simulated)
+        bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
+        noted(figure, "; ".join(filter(None, [*bars, note])))
+    return figure
+
+
+def _binned(policy: StoppingTimes, low: int, each: int) -> dict[int, float]:
+    """Per cent of the examples by bar, `each` numbers of traces wide, the first at `low`."""
+    found: dict[int, float] = {}
+    for count, share in zip(policy.traces, policy.shares, strict=True):
+        place = (count - low) // each
+        found[place] = found.get(place, 0.0) + HUNDRED * share
+    return found
+
+
+def _scale(figure: Figure, low: int, high: int, highest: float) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    room = max(0.8, 0.03 * (high - low))
+    first = figure.axes[0]
+    first.set_xlim(low - room, high + room)
+    first.set_ylim(0, min(HUNDRED, 1.06 * highest))
+    first.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    first.yaxis.set_major_locator(MaxNLocator(5))

@@ -1,0 +1,102 @@
+"""Quality against cost of the same few methods on several data sets: a panel each, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.style import INK, drawing, percent_limits
+from toolkit.show.figures.curves import look
+from toolkit.show.tables.table_content import ShownInterval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HUNDRED = 100.0
+PUBLISHED = "hollow: published"
+SIZE = 40
+"""Of every mark, in square points."""
+
+
+@dataclass(frozen=True)
+class MethodPoint:
+    """A method on one data set: its cost, its quality (fractions), and the published two where they are known."""
+
+    cost: ShownInterval
+    quality: ShownInterval
+    published: tuple[float, float] | None = None
+
+
+def trade_offs_figure(
+    panels: Mapping[str, Mapping[str, MethodPoint]],
+    *,
+    cost: str,
+    quality: str,
+    level: float = 0.95,
+    title: str = "",
+    simulated: bool = False,
+    width: float = WIDTH,
+) -> Figure:
+    """One panel a data set, `width` inches wide, with a point and its two intervals for each method.
+
+    Panels have scales of their own: data sets differ by more than methods do. Raises ThinkbackError without a point.
+    """
+    if not any(panels.values()):
+        raise ThinkbackError("there is no method with a quality and a cost to draw")
+    names = list(dict.fromkeys(name for points in panels.values() for name in points))
+    grid = Panels.of(list(panels), [""] * len(panels), width)
+    body = grid.height
+    with drawing(width, body) as figure:
+        for axes, points in zip(grid.axes(figure, cost, f"{quality}, %", alike=False), panels.values(), strict=True):
+            for number, name in enumerate(names):
+                if name in points:
+                    _draw(axes, points[name], number, name)
+            _scale(axes, list(points.values()))
+        if any(point.published for points in panels.values() for point in points.values()):
+            figure.axes[0].scatter([], [], facecolors="white", edgecolors=INK, marker="o", s=SIZE, label=PUBLISHED)
+        arrange(figure, body, title, simulated, handle=1.4)
+        noted(figure, f"bars: {HUNDRED * level:g} % intervals of each method; paired differences: see the tables")
+    return figure
+
+
+def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
+    from matplotlib import patheffects
+
+    own = look(number)
+    x, y = point.cost.estimate, HUNDRED * point.quality.estimate
+    bar: dict[str, Any] = {"color": own.color, "linewidth": 0.9, "zorder": 3}
+    if point.quality.low is not None and point.quality.high is not None:
+        axes.vlines([x], HUNDRED * point.quality.low, HUNDRED * point.quality.high, **bar)
+    if point.cost.low is not None and point.cost.high is not None:
+        axes.hlines([y], point.cost.low, point.cost.high, **bar)
+    dot: dict[str, Any] = {"marker": own.marker, "s": SIZE, "linewidths": 0.9, "zorder": 5, "clip_on": False}
+    axes.scatter([x], [y], facecolors=own.color, edgecolors="white", label=name, **dot)
+    if point.published is not None:
+        theirs, value = point.published
+        halo = [patheffects.withStroke(linewidth=2.4, foreground="white")]  # seen on the method's own mark, too
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": own.color, "path_effects": halo}
+        axes.scatter([theirs], [value], label="_", **dot | hollow | {"zorder": 6})
+
+
+def _scale(axes: Axes, points: Sequence[MethodPoint]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    costs = [c for p in points for c in (p.cost.estimate, p.cost.low, p.cost.high) if c is not None]
+    rises = [HUNDRED * q for p in points for q in (p.quality.estimate, p.quality.low, p.quality.high) if q is not None]
+    for p in points:
+        if p.published is not None:
+            costs.append(p.published[0])
+            rises.append(p.published[1])
+    if not costs:
+        return
+    wide, tall = (max(values) - min(values) or 1.0 for values in (costs, rises))
+    left = min(costs) - 0.12 * wide
+    axes.set_xlim(max(left, 0.0) if min(costs) >= 0 else left, max(costs) + 0.12 * wide)
+    axes.set_ylim(*percent_limits(min(rises) - 0.08 * tall, max(rises) + 0.08 * tall))
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_locator(MaxNLocator(5))

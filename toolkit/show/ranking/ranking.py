@@ -1,0 +1,348 @@
+"""From the result frames of a run to its policies in their order, with all that is said about each.
+
+`summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
+difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
+(toolkit.stats.many.ranks), which an older result lacks; nothing else of it is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
+from toolkit.notes import Note
+from toolkit.show.tables.table_content import ShownInterval
+from toolkit.stats import not_worse
+from toolkit.stats.many.ranks import NO_RANKS
+from toolkit.stats.metrics.order import cost_column, rank_key
+
+MARKED = {
+    "wilson": "fewer than ten examples of a kind: Wilson's interval",
+    "tango": "fewer than twenty examples on which the two differ: Tango's interval and McNemar's mid-p",
+    "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
+    "jaccard_few": "fewer than ten examples of the class",
+    "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
+    "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
+    "fieller_few": "a quotient of means of fewer than 500 examples",
+    "bca_tail": "a cost, whose tail BCa overlooks",
+    "korn-graubard_few": "fewer than ten clusters, or no more events than ten independent ones are worth",
+    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1",
+}
+"""Method of an interval -> why it is marked; the manual says what such intervals cover."""
+
+MARKED_IN_CLUSTERS = MARKED | {
+    "tango": "few clusters or examples on which the two differ: Tango's interval with the clusters as trials, and the "
+    "mid-p of the clusters",
+    "fieller_few": "a quotient of means of fewer than 500 clusters",
+}
+"""The same where the log has clusters."""
+
+OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
+ON_CLUSTERS = {"clusters", "few_clusters"}
+"""Codes of the notes on clusters."""
+UNLIKE_CALLS = "unlike_calls"
+"""Code of the note that calls are counted which need not cost the same."""
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """What a table must know about a policy besides its numbers."""
+
+    name: str
+    sweep: str = ""  # the name before a sweep's brackets
+    sweep_size: int = 1  # how many policies its sweep has
+    diagnostic: str = ""  # what it sees that no real policy could, such as gold
+    base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
+    swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
+    label: str = ""  # what tables and figures call it, if not by its name; of a sweep without the brackets
+
+    def short(self, always: bool) -> str:
+        """Its label, with its own values of the sweep in short; `always` shortens a sweep without a label, too."""
+        if not self.swept or not (self.label or always):
+            return self.label or self.name
+        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for _, value in self.swept]
+        keys = [key.rpartition(".")[2] for key, _ in self.swept]
+        if self.label and len(values) == 1:
+            return f"{self.label}[{values[0]}]"
+        return f"{self.label or self.sweep}[{', '.join(map('='.join, zip(keys, values, strict=True)))}]"
+
+
+def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str, str]:
+    """What tables and figures call policies, by name: where two would be called alike, their sweeps' values are whole.
+
+    `always` shortens the names of sweeps without a label, too.
+    """
+    made = {policy.name: policy.short(always) for policy in policies}
+    often = Counter(made.values())
+    whole = {p.name: f"{p.label or p.sweep}{p.name.removeprefix(p.sweep)}" for p in policies}
+    return {name: shown if often[shown] == 1 else whole[name] for name, shown in made.items()}
+
+
+@dataclass(frozen=True)
+class RankedInput:
+    """A run's result frames with the settings of the run. Shares and margins are fractions, not per cent."""
+
+    summary: pl.DataFrame
+    comparisons: pl.DataFrame
+    policies: tuple[PolicyRow, ...]
+    n: int  # examples compared
+    title: str = ""
+    metric: str = "accuracy"  # what ranks: a metric whose column is a quality
+    by_cost: str | None = None  # the cost that tables and figure show, by name; None: the first that is known
+    baseline: str | None = None
+    leader: str | None = None
+    margin: float | None = None
+    simulated: bool = False
+    seed: int = 0
+    resamples: int = 10_000
+    level: float = 0.95
+    method: str = "percentile"
+    notes: tuple[Note, ...] = ()
+    columns: tuple[OutcomeColumn, ...] = COLUMNS
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
+
+    @property
+    def quality(self) -> OutcomeColumn:
+        """What is known of the metric that ranks."""
+        return metric_column(self.metric, self.columns)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether the intervals, if there are any, are over clusters of examples."""
+        if any(note.code in ON_CLUSTERS for note in self.notes):
+            return True
+        return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
+
+    @property
+    def same_calls(self) -> bool:
+        """Whether what policies cost can be compared: counts of calls of several pools cannot."""
+        return not any(note.code == UNLIKE_CALLS for note in self.notes)
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """What the table calls each policy, by name."""
+        return short_names(self.policies)
+
+    @cached_property
+    def ranked(self) -> tuple[Ranked, ...]:
+        """Every policy with all that is said about it, the best first."""
+        return _rank(self)
+
+    def worth(self, cell: ShownInterval | None) -> float | None:
+        """What ranks of a value of that metric: more is better."""
+        return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
+
+    @cached_property
+    def cost(self) -> OutcomeColumn:
+        """What the Pareto front measures: the cost asked for; else tokens; where a policy's are not known, calls or
+        operations. Raises ThinkbackError where no cost has the name asked for.
+        """
+        real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
+        known = self.summary.filter(pl.col("estimate").is_not_null()).group_by("metric").agg("policy")
+        having = {metric: set(policies) for metric, policies in known.iter_rows()}
+        return cost_column(
+            lambda name: real <= having.get(name, set()), lambda name: name in having, self.columns, self.by_cost
+        )
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One policy with all that is said about it; None where that cannot be said."""
+
+    policy: PolicyRow
+    place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
+    quality: ShownInterval | None  # of the metric that ranks
+    cost: ShownInterval | None
+    means: dict[str, float | None] = field(default_factory=dict)
+    difference: ShownInterval | None = None  # to the baseline, with limits that hold for all such differences
+    p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
+    on_front: bool | None = None
+    front_share: float | None = None  # of normal draws in which it is on the front
+    ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
+    leads: bool = False
+    ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once
+    same_as: frozenset[str] = frozenset()  # the baseline, the leader, where it makes their calls on every example
+    not_worse: bool | None = None  # than the baseline by more than the margin
+    chosen: bool = False  # the best of its sweep, on the rows that are reported
+    corrected: ShownInterval | None = None  # `quality`, corrected for having been chosen
+    tried: int = 0  # policies that could have led
+    baseline: bool = False
+
+    def apart_by_p_alone(self, level: float) -> bool:
+        """Whether p tells it apart from the baseline, and the interval beside it does not."""
+        apart = self.difference
+        if apart is None or apart.low is None or apart.high is None or self.p_value is None:
+            return False
+        return self.p_value < 1 - level and apart.low <= 0 <= apart.high
+
+    @property
+    def remark(self) -> str:
+        """What must be said beside the row."""
+        remarks = ["baseline"] if self.baseline else []
+        if self.policy.diagnostic:
+            remarks.append(f"diagnostic: {self.policy.diagnostic}")
+        if self.leads and self.tried > 1:
+            remarks.append(f"chosen on these rows (best of {self.tried:,} tried)")
+        elif self.chosen:
+            of = f"{self.policy.sweep_size:,} of its sweep, {self.tried:,} tried"
+            remarks.append(f"chosen on these rows (best of {of})")
+        if self.policy.base:
+            remarks.append(f"base: {self.policy.base}")
+        return "; ".join(remarks)
+
+
+def cell_of(told: Sequence[Any] | None) -> ShownInterval | None:
+    """Estimate, limits and, where the method is a marked one, the mark, of (estimate, low, high, n, method)."""
+    if told is None or told[0] is None:
+        return None
+    estimate, low, high, _, method = told
+    return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
+
+
+def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
+    """Why intervals of some methods are marked."""
+    found = set(methods)
+    return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in found]
+
+
+def rank(results: RankedInput) -> tuple[Ranked, ...]:
+    """Every policy, the best first; ties by cost, then as given; those without the metric that ranks last."""
+    return results.ranked
+
+
+def _rank(results: RankedInput) -> tuple[Ranked, ...]:
+    summary = _cells(results.summary, ("policy", "metric"), "estimate")
+    against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
+    told = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
+    metric, cost = results.metric, str(results.cost.metric)
+    metrics = results.summary["metric"].unique().to_list()
+    keys = [
+        rank_key(results.worth(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        for i, policy in enumerate(results.policies)
+    ]
+    best_first = [results.policies[key[2]] for key in sorted(keys)]
+    front = pareto_front(
+        {
+            policy.name: (paid, -negative)
+            for policy, (negative, paid, _) in zip(results.policies, keys, strict=True)
+            if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
+        }
+    )
+    exact, same = _of_pairs(results.comparisons, metric)
+    chosen = _chosen(best_first, summary, metric)
+    tried = sum((policy.name, metric) in summary and not policy.diagnostic for policy in best_first)
+    ranked, place = [], 0
+    for policy in best_first:
+        quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
+        counts = quality is not None and not policy.diagnostic
+        place += counts
+        own = told.get((policy.name, metric), {})
+        difference = _at_once(against.get((policy.name, results.baseline, metric)), own)
+        ranked.append(
+            Ranked(
+                policy=policy,
+                place=place if counts else None,
+                quality=quality,
+                cost=price,
+                means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
+                difference=difference,
+                p_value=_at_least(own.get("p_baseline"), exact.get((policy.name, results.baseline))),
+                on_front=policy.name in front if counts and price is not None else None,
+                front_share=told.get((policy.name, cost), {}).get("front_share"),
+                ranks=None if own.get("rank_low") is None else (own["rank_low"], own["rank_high"]),
+                leads=policy.name == results.leader,
+                ties=_ties(own.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
+                same_as=same.get(policy.name, frozenset()),
+                not_worse=_not_worse(difference, results.margin, results.quality.cost),
+                chosen=policy.name in chosen,
+                corrected=ShownInterval.of([own.get(f"corrected{end}") for end in ("", "_low", "_high")]),
+                tried=tried,
+                baseline=policy.name == results.baseline,
+            )
+        )
+    return tuple(ranked)
+
+
+def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
+    """Names of the (cost, quality) points that none beats.
+
+    One beats another with at most its cost and at least its quality, and one of the two strictly.
+    """
+    front, best, paid = set(), -math.inf, math.nan
+    for name, (cost, quality) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
+        if quality > best or (quality == best and cost == paid):
+            front.add(name)
+            best, paid = quality, cost
+    return frozenset(front)
+
+
+def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], ShownInterval]:
+    """Rows of a result frame by key; those whose value is null are left out."""
+    marked = "method" in frame.columns
+    return {
+        tuple(row[key] for key in keys): ShownInterval(
+            row[value], row["low"], row["high"], "†" if marked and row["method"] in MARKED else ""
+        )
+        for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
+    }
+
+
+def _at_once(difference: ShownInterval | None, own: Mapping[str, Any]) -> ShownInterval | None:
+    """A difference to the baseline with the limits that hold for all of them, where these are known."""
+    limits = own.get("baseline_low"), own.get("baseline_high")
+    if difference is None or None in limits:
+        return difference
+    return replace(difference, low=limits[0], high=limits[1])
+
+
+def _estimate(cell: ShownInterval | None) -> float | None:
+    return None if cell is None else cell.estimate
+
+
+def _chosen(
+    best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], ShownInterval], metric: str
+) -> frozenset[str]:
+    """The best row of each sweep."""
+    first: dict[str, str] = {}
+    for policy in best_first:
+        if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
+            first.setdefault(policy.sweep, policy.name)
+    return frozenset(first.values())
+
+
+def _of_pairs(
+    comparisons: pl.DataFrame, metric: str
+) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
+    """(policy, reference) -> exact p-value where few examples differ; policy -> references that make its calls."""
+    exact, same = dict[tuple[str, str | None], float](), dict[str, frozenset[str]]()
+    if not {"exact_p", "identical"} <= set(comparisons.columns):
+        return {}, {}
+    rows = comparisons.filter(metric=metric).select("policy", "baseline", "exact_p", "identical")
+    for policy, reference, p_value, identical in rows.iter_rows():
+        if p_value is not None:
+            exact[policy, reference] = p_value
+        if identical:
+            same[policy] = same.get(policy, frozenset()) | {reference}
+    return exact, same
+
+
+def _ties(ties: bool | None, exact: float | None, tail: float) -> bool | None:
+    """Where few examples differ, telling apart takes the exact p-value, too."""
+    return ties if ties is None or exact is None else ties or exact >= tail
+
+
+def _at_least(p_value: float | None, exact: float | None) -> float | None:
+    return p_value if p_value is None or exact is None else max(p_value, exact)
+
+
+def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
+    if margin is None or difference is None or difference.low is None or difference.high is None:
+        return None
+    return not_worse(-difference.high if falling else difference.low, margin)

@@ -1,0 +1,384 @@
+"""The ranked table of a run and the points of its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from toolkit.columns import OutcomeColumn
+from toolkit.notes import Severity
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.figures.figure import FrontierPoint, frontier
+from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, rank, reasons, short_names
+from toolkit.show.ranking.takeaway import cheapest_tied, takeaway
+from toolkit.show.tables.html import SIMULATED
+from toolkit.show.tables.table import Table
+from toolkit.show.tables.table_content import (
+    Called,
+    ColumnNote,
+    Form,
+    FrontMark,
+    Number,
+    NumberWithInterval,
+    RankSet,
+    TableColumn,
+    Tick,
+    Words,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+IDENTICAL = "identical"
+"""What stands in place of a comparison of policies that made the same calls on every example."""
+
+GAPS = {"not_logged", "no_ratio"}
+"""Codes of the notes that say why a column lacks values."""
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """How many rows a ranked table shows; None: all.
+
+    `rows`: long sweeps show no more than fits in so many. `of_sweep`: at most so many of each sweep. `most`: of all.
+    What leads, the cheapest that ties with it, the baseline and the chosen row of a sweep are kept first; then, of one
+    sweep along a number, rows spread over it, and else those on the front, then the best. Of `most` rows one is of a
+    policy that sees gold. `rest` names the files that have the others.
+    """
+
+    rows: int | None = None
+    of_sweep: int | None = None
+    most: int | None = None
+    rest: str = "table.csv and summary.parquet"
+
+
+def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> Table:
+    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows."""
+    ranked = rank(results)
+    limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
+    shown = _shown(ranked, limits)
+    parts = _columns(results, ranked)
+    columns = tuple(column for column, _ in parts)
+    left_out = len(ranked) - len(shown)
+    of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in shown) else " of sweeps"
+    below = []
+    if left_out:
+        more = f"{left_out:,} more rows{of} are"
+        below = [ColumnNote(f"{more} in {limits.rest}.", paper=f"{more} not shown.")]
+    return Table(
+        title=results.title or f"Policies ranked by {results.quality.label}",
+        columns=columns,
+        rows=tuple(tuple(cell(row) for _, cell in parts) for row in shown),
+        above=(*[SIMULATED] * results.simulated, *_said(results, Severity.WARNING, columns)),
+        below=(
+            *below,
+            *_explanations(results, ranked, columns),
+            *_said(results, Severity.NOTE, columns),
+            *filter(None, [takeaway(results)]),
+        ),
+        strong=frozenset(i for i, row in enumerate(shown) if row.leads),
+        faint=frozenset(i for i, row in enumerate(shown) if row.policy.diagnostic),
+        marks=(("simulated", "true"),) if results.simulated else (),
+    )
+
+
+SAME = 1e-9
+"""Share of a cost by which equal ones may differ when they are sums in other orders."""
+
+
+def _along_one_number(policy: PolicyRow) -> bool:
+    """Whether a sweep's policies differ in one number, so that a line through them means something."""
+    values = [value for _, value in policy.swept]
+    return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
+
+
+def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
+    """The points of the cost–quality figure; policies without the metric that ranks or a logged cost have none."""
+    called = short_names(results.policies, always=True)
+    return tuple(
+        FrontierPoint(
+            name=called[row.policy.name],
+            sweep=row.policy.sweep or row.policy.name,
+            cost=(cost := row.cost.times(results.cost.scale)).estimate,
+            cost_low=cost.low,
+            cost_high=cost.high,
+            accuracy=row.quality.estimate,
+            low=row.quality.low,
+            high=row.quality.high,
+            swept=row.policy.sweep_size > 1 and _along_one_number(row.policy),
+            chosen=row.chosen,
+            on_front=bool(row.on_front),
+            diagnostic=bool(row.policy.diagnostic),
+            baseline=row.baseline,
+        )
+        for row in rank(results)
+        if row.quality is not None and row.cost is not None
+    )
+
+
+def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH, note: str = "") -> Figure | None:
+    """The figure of the metric that ranks against cost; None where there is a reason for `no_frontier`."""
+    if no_frontier(results):
+        return None
+    return frontier(
+        frontier_points(results),
+        title=title,
+        cost=results.cost.on_axis,
+        accuracy=results.quality.label,
+        level=results.level,
+        simulated=results.simulated,
+        width=width,
+        note=note,
+    )
+
+
+def no_frontier(results: RankedInput) -> str:
+    """Why there is no figure of quality against cost; empty where there is one."""
+    points = frontier_points(results)
+    if not points or not results.quality.share:
+        return f"no policy has a value of `{results.metric}`, a share, and of a cost"
+    costs = [point.cost for point in points if not point.diagnostic]
+    if len(costs) > 1 and max(costs) - min(costs) <= SAME * max(map(abs, costs)):
+        return f"all policies cost the same, {costs[0]:,.4g} {results.cost.on_axis}, so there is no front"
+    return ""
+
+
+def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
+    cheapest = cheapest_tied(ranked)
+    kept = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
+    swept = _of_sweeps(ranked, limits.of_sweep, kept)
+    must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in kept]
+    some = _first(swept, must, limits.rows)
+    if limits.most is None or len(some) <= limits.most:
+        return some
+    oracle = next((row for row in some if row.policy.diagnostic), None)
+    few = [row for row in some if row is oracle or not row.policy.diagnostic]
+    ends = (oracle, cheapest)
+    return _first(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
+
+
+def _is_kept(row: Ranked) -> bool:
+    return row.chosen or row.baseline or row.leads
+
+
+def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
+    """The rows with at most so many of each sweep, those that must be shown among them."""
+    if most is None:
+        return list(ranked)
+    sweeps: dict[str, list[Ranked]] = {}
+    for row in ranked:
+        sweeps.setdefault(row.policy.sweep if row.policy.sweep_size > 1 else row.policy.name, []).append(row)
+    kept = set[str]()
+    for rows in sweeps.values():
+        some = [row for row in rows if row.policy.name in must]
+        spread = len(rows) > most and all(_along_one_number(row.policy) for row in rows)
+        kept |= {row.policy.name for row in (_spread(rows, some, most) if spread else _first(rows, some, most))}
+    return [row for row in ranked if row.policy.name in kept]
+
+
+def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
+    """At most so many rows of a sweep along one number, from end to end of it."""
+    along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
+    room = max(0, most - len(must))
+    places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
+    return [*must, *(along[place] for place in sorted(places))]
+
+
+def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
+    """At most so many rows in their order: those that must be shown, those on the front, the best."""
+    if most is None or len(ranked) <= most:
+        return list(ranked)
+    kept = {row.policy.name for row in must}
+    rest = [row for row in ranked if row.policy.name not in kept]
+    rest.sort(key=lambda row: not row.on_front)  # stable: the front first, each part by rank
+    kept |= {row.policy.name for row in rest[: max(0, most - len(must))]}
+    return [row for row in ranked if row.policy.name in kept]
+
+
+MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
+"""A column of the table and what makes its cells."""
+
+
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
+    """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
+    quality = results.quality
+    value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
+    means = [column for column in results.columns if _has_column(column, results, ranked)]
+    parts: list[MadeColumn] = [
+        (TableColumn("#", Number(0), "place"), lambda r: r.place),
+        (TableColumn("policy", Called(results.called)), lambda r: r.policy.name),
+        (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
+    ]
+    if any(row.corrected for row in ranked):
+        heading = "corrected %" if quality.share else "corrected"
+        parts.append((TableColumn(heading, value, "corrected", drop=4, if_filled=True), lambda r: r.corrected))
+    parts += [_mean(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
+    if results.baseline is not None:
+        heading = "Δ points" if quality.share else "Δ"
+        parts.append((_core(heading, change, "difference", 1), lambda r: r.difference))
+        if len(results.ranks):
+            parts.append((TableColumn("p", Number(4), "p_adjusted", drop=5, if_filled=True), lambda r: r.p_value))
+    parts += [_mean(column, results) for column in means if not column.cost]
+    if results.margin is not None:
+        tick = Tick("yes", "no")
+        column = TableColumn("not worse", tick, "not_worse", drop=1, if_filled=True)
+        parts.append((column, partial(_not_worse, baseline=results.baseline)))
+    parts.append((_core("Pareto", FrontMark(), "on_front", 3), _on_front))
+    if any(row.ranks for row in ranked):
+        parts.append((_core("rank", RankSet(), "rank", 4), lambda r: r.ranks))
+    parts.append((_core("leader", Words(), "leader", 2), partial(_standing, leader=results.leader)))
+    parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
+    return parts
+
+
+def _core(heading: str, form: Form, key: str, drop: int) -> TableColumn:
+    """A column that a narrow terminal keeps as long as there is room for it."""
+    return TableColumn(heading, form, key, drop=drop, core=True, if_filled=True)
+
+
+def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked]) -> bool:
+    """Whether a column of outcomes is shown beside the metric that ranks."""
+    if column == results.cost:
+        return True
+    if not column.header or column.metric == results.metric:
+        return False
+
+    def known(one: OutcomeColumn) -> bool:
+        return any(row.means.get(str(one.metric)) is not None for row in ranked)
+
+    if column.stands_for:
+        return known(column) and not any(known(one) for one in results.columns if one.name == column.stands_for)
+    if any(known(one) for one in results.columns if one.stands_for == column.name) and not known(column):
+        return False  # another stands here in its place
+    return {
+        "always": True,
+        "known": known(column),
+        "above 0": any(row.means.get(str(column.metric)) for row in ranked),
+        "as cost": False,
+    }[column.shown]
+
+
+def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
+    metric = str(column.metric)
+    decimals = column.decimals if column.header else column.precision
+    form = (
+        Number(1, scale=100) if column.share else Number(decimals, scale=column.scale, significant=column.significant)
+    )
+    ranks = column == results.cost
+    made = TableColumn(column.heading, form, metric, drop=0 if ranks else column.place, core=ranks, if_filled=True)
+    return made, lambda row: row.means.get(metric)
+
+
+def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
+    return None if row.on_front is None else (row.on_front, row.front_share)
+
+
+def _not_worse(row: Ranked, baseline: str | None) -> bool | str | None:
+    return IDENTICAL if baseline in row.same_as else row.not_worse
+
+
+def _standing(row: Ranked, leader: str | None) -> str | None:
+    if row.leads:
+        return "leads"
+    if leader in row.same_as:
+        return IDENTICAL
+    if row.ties is None:
+        return None
+    return "ties" if row.ties else ""
+
+
+def _said(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
+    """The run's notes of a severity, but for those on metrics that are no column here."""
+    keys = {column.key for column in columns}
+    return [
+        ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS)
+        for note in results.notes
+        if note.severity is severity and (not note.metrics or keys & set(note.metrics))
+    ]
+
+
+def _explanations(
+    results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
+) -> Iterator[ColumnNote]:
+    """What the table's own columns and marks mean, in order."""
+    how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
+    if results.clustered:
+        how = "exact limits of rates and Student's t, over clusters"
+    brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
+    without = results.clustered and results.summary["low"].null_count() == len(results.summary)
+    yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")
+    short = {policy.label: policy.sweep or policy.name for policy in results.policies if policy.label}
+    if short:
+        yield ColumnNote(f"{'; '.join(f'{label}: {name}' for label, name in short.items())}.", ("policy",))
+    share, falling = results.quality.share, results.quality.cost
+    if results.baseline is not None:
+        delta, unit = ("Δ points", " in percentage points") if share else ("Δ", "")
+        text = f"{delta}: difference to `{results.called[results.baseline]}`{unit}, on the same examples"
+        at_once = results.ranks["baseline_low"].count() > 0
+        text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
+        yield ColumnNote(text, ("difference",))
+        if len(results.ranks):
+            text = "p: two-sided, adjusted for all differences to the baseline"
+            if any(row.apart_by_p_alone(results.level) for row in ranked):
+                text += ", step by step, so it may tell apart where Δ does not"
+            yield ColumnNote(f"{text}.", ("p_adjusted",))
+    keys = {column.key for column in columns}
+    own = [column for column in results.columns if column.needs and column.metric in keys]
+    if own:
+        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base"
+        named = ", which its remark names" if any(policy.base for policy in results.policies) else ""
+        other = f"; Δ is to `{results.baseline}`" if results.baseline is not None else ""
+        yield ColumnNote(f"{text}{named}{other}.", tuple(str(column.metric) for column in own))
+    if results.margin is not None:
+        size = f"{100 * results.margin if share else results.margin:g}"
+        above = f"above {f'−{size}' if results.margin else 0}"
+        told = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
+        yield ColumnNote(f"not worse: {told}{' points' * share}.", ("not_worse",))
+    most = "most" if falling else "least"
+    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
+    yield ColumnNote(text, ("on_front",))
+    level = f"{100 * results.level:g} %"
+    if any(row.front_share is not None for row in ranked):
+        yield ColumnNote("Pareto %: the share of normal draws in which a policy is on that front.", ("on_front",))
+    for column in results.columns:
+        if column.told and column.metric in keys:
+            yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
+    if any(row.ranks for row in ranked):
+        yield ColumnNote(f"rank: the places that a policy may have; all of them hold at once at {level}.", ("rank",))
+    if any(row.ties is not None for row in ranked):
+        text = "leader: `ties` where a policy is not told apart from the leader; this holds for all pairs at once."
+        yield ColumnNote(text, ("leader",))
+        yield from _ties_below(results, ranked)
+    references = {results.leader, results.baseline if results.margin is not None else results.leader}
+    if any(references & row.same_as for row in ranked):
+        text = "identical: the same traces, costs and answers on every example; other examples may tell them apart."
+        yield ColumnNote(text, ("leader", "not_worse"))
+    if any(row.corrected for row in ranked):
+        text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"
+        text += "; from its lower limit to the plain upper one."
+        yield ColumnNote(text, ("corrected",))
+    if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
+        yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
+
+
+def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
+    """That a policy may tie with the leader though a better one does not."""
+    real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
+    last = max((place for place, row in enumerate(real) if row.ties), default=0)
+    apart = next((row for row in real[:last] if not row.ties), None)
+    if apart is not None:
+        text = (
+            f"`{apart.policy.name}` is told apart from the leader and `{real[last].policy.name}`, below it, is not: "
+            "what decides is on which examples a policy and the leader differ and who wins there, not the distance "
+            "alone."
+        )
+        yield ColumnNote(text, ("leader",))
+
+
+def _marked(results: RankedInput) -> list[str]:
+    """Why intervals of the metric that ranks are marked."""
+    pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
+    found = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
+    return reasons(found, results.clustered)

@@ -1,0 +1,206 @@
+"""Which F1s need other intervals than the bootstrap's, and what their examples add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.bootstrap.series import SeriesKind, SeriesPlan, SeriesResults, Slot
+from toolkit.stats.limits.f1_intervals import (
+    FEW_ERRORS,
+    FEW_GOLD,
+    FEWEST_GOLD,
+    Slopes,
+    delta_limits,
+    jaccard_limits,
+    pseudo_error,
+    pseudo_error_square,
+    pseudo_pair,
+    pseudo_pair_square,
+)
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.metrics import F1
+from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.scan import Scan, Units
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+ROWS = 512
+"""Combinations, and statistics, worked on at once; only memory depends on it."""
+
+FEW_WRONG = 10
+"""The F1 of a class keeps the bootstrap only where shares of answers are no zeros and ones, and more are wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Sums of one F1 metric: `numbers` (P, K, 3) in the scan of true positives, predictions and gold by class."""
+
+    metric: F1
+    numbers: Ints
+    sums: Floats  # (P, K, 3)
+
+    @property
+    def classes(self) -> int:
+        """Classes of the confusion matrix; all but one are the second where there is one."""
+        return max(2, self.numbers.shape[1])
+
+    @property
+    def least_gold(self) -> Floats:
+        """Examples of the rarest class (P,)."""
+        return np.asarray(self.sums[..., 2].min(axis=1))
+
+    @property
+    def wrong(self) -> Floats:
+        """How true positives, predictions and gold make up the errors (3,): false positives are others' misses."""
+        return np.array([-1.0, 0.0, 1.0] if self.metric.which is None else [-2.0, 1.0, 1.0])
+
+    @property
+    def errors(self) -> Floats:
+        """(P,)"""
+        return np.asarray((self.sums @ self.wrong).sum(axis=1))
+
+    def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> Slopes:
+        """Of each policy, after a pseudo-example."""
+        right, named, gold = np.moveaxis(self.sums, 2, 0)
+        return Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
+
+    def of(self, which: Ints | int) -> _Cells:
+        """Some of the policies; one stays an array of one."""
+        some = np.atleast_1d(which)
+        return _Cells(self.metric, self.numbers[some], self.sums[some])
+
+
+def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
+    """Score intervals for the F1 of a class and the delta method where few answers are wrong, of independent examples.
+
+    Where a class has fewer than five gold examples, its F1 has no interval, nor has the plain mean of all.
+    """
+    if not sample.independent:
+        return
+    for m, metric in enumerate(sample.metrics):
+        if not isinstance(metric, F1) or not plan.valued[m].any():
+            continue
+        cells, on = _cells(sample, metric), np.flatnonzero(plan.valued[m])
+        if metric.which is None:
+            _means(sample, cells, on, m, results, settings.level)
+        else:
+            _one_class(sample, cells, on, m, results, settings.level)
+        for number, reference in plan.compared(m):
+            _differences(sample, cells, on[on != reference], m, (number, reference), results, settings.level)
+
+
+def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
+    """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
+    return _cells(sample, metric).errors[policies] < FEW_ERRORS
+
+
+def _cells(sample: WholeSample, metric: F1) -> _Cells:
+    size = len(sample.policies)
+    numbers = np.array([[sample.scan.index[s] for s in metric.statistics(p)] for p in range(size)], np.int64)
+    numbers = numbers.reshape(size, -1, 4)
+    held = sample.scan.total[numbers[0, :, 3]] > 0  # the gold of all policies: a class without any is left out
+    numbers = numbers[:, held, :3]
+    return _Cells(metric, numbers, sample.scan.total[numbers])
+
+
+def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
+    """Wilson's limits of J. Where answers are shares over several orders, only as long as few are wrong."""
+    gold, wrong = cells.least_gold[on], cells.errors[on]
+    whole = sample.scan.binary[cells.numbers[on, 0, :2]].all(axis=1)
+    score = whole | (gold < FEW_GOLD) | (wrong < FEW_WRONG)
+    low, high = jaccard_limits(cells.sums[on, 0, 0], wrong, level)
+    slot = SeriesKind.VALUE, 0
+    for method, which in (("jaccard", score & (gold >= FEW_GOLD)), ("jaccard_few", score & (gold < FEW_GOLD))):
+        results.put(slot, m, on[which], low[which], high[which], np.nan, method)
+    _withhold(results, slot, m, on[gold < FEWEST_GOLD])
+
+
+def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
+    """The delta method for means of F1s with few errors, or a class with little gold."""
+    few = on[(cells.errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
+    if not len(few):
+        return
+    some = cells.of(few)
+    slopes = some.slopes(pseudo_error)
+    square = _unit_sums(sample.units, sample.scan, _weights(sample.scan, [(some, _stacked(slopes))]), np.square)
+    square += pseudo_error_square(slopes, some.classes)
+    low, high, _ = delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
+    slot = SeriesKind.VALUE, 0
+    results.put(slot, m, few, low, high, np.nan, "delta")
+    if not cells.metric.weighted:
+        _withhold(results, slot, m, few[some.least_gold < FEWEST_GOLD])
+
+
+def _differences(
+    sample: WholeSample, cells: _Cells, on: Ints, m: int, against: tuple[int, int], results: SeriesResults, level: float
+) -> None:
+    """The delta method for differences to a reference where few examples tell the two apart, or gold is little."""
+    number, reference = against
+    slot, other = (SeriesKind.DIFFERENCE, number), cells.of(reference)
+    gold = np.minimum(cells.least_gold[on], other.least_gold)
+    little = gold < FEW_GOLD
+    near = np.abs(cells.errors[on] - other.errors) < FEW_ERRORS  # else as many examples tell them apart
+    some = cells.of(on[near])
+    wrong = np.broadcast_to(cells.wrong, some.numbers.shape)
+    told = _weights(sample.scan, [(some, wrong), (other, -wrong)])
+    few = little.copy()
+    few[near] |= _unit_sums(sample.units, sample.scan, told, np.abs) < FEW_ERRORS
+    on, gold = on[few], gold[few]
+    if not len(on):
+        return
+    some = cells.of(on)
+    one, two = some.slopes(pseudo_pair), other.slopes(pseudo_pair)
+    shape = some.numbers.shape
+    moved = _weights(sample.scan, [(some, _stacked(one)), (other, np.broadcast_to(-_stacked(two), shape))])
+    square = _unit_sums(sample.units, sample.scan, moved, np.square) + pseudo_pair_square(one, two, some.classes)
+    estimate = results.value[(*slot, m, on)]
+    low, high, p_value = delta_limits(one.value - two.value, square, estimate, -1.0, level)
+    results.put(slot, m, on, low, high, p_value, "delta")
+    if cells.metric.which is not None:
+        _withhold(results, slot, m, on[gold < FEWEST_GOLD])
+
+
+def _withhold(results: SeriesResults, slot: Slot, m: int, on: Ints) -> None:
+    """No interval for these."""
+    results.put(slot, m, on, np.nan, np.nan, np.nan, None)
+    results.kept[(*slot, m, on)] = np.nan
+
+
+def _stacked(slopes: Slopes) -> Floats:
+    """(P, K, 3), as the numbers of cells."""
+    return np.stack(np.broadcast_arrays(slopes.right, slopes.named, slopes.gold), axis=-1)
+
+
+def _weights(scan: Scan, parts: list[tuple[_Cells, Floats]]) -> csr_matrix:
+    """Rows of weights over the scan's statistics: for each policy the sum of the parts, of which one may have one."""
+    from scipy.sparse import coo_matrix
+
+    size = max(len(weights) for _, weights in parts)
+    number = np.concatenate([np.broadcast_to(cells.numbers, weights.shape).ravel() for cells, weights in parts])
+    weight = np.concatenate([np.asarray(weights).ravel() for _, weights in parts])
+    row = np.concatenate([np.repeat(np.arange(len(w)), math.prod(w.shape[1:])) for _, w in parts])
+    return coo_matrix((weight, (row, number)), shape=(size, len(scan.statistics))).tocsr()
+
+
+def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floats], Floats]) -> Floats:
+    """Sum over the units of a function of each weighted sum of a unit's statistics (rows of weights,)."""
+    out = np.zeros(weights.shape[0])
+    for start in range(0, len(out), ROWS):
+        part = weights[start : start + ROWS]
+        used = np.unique(part.indices)
+        part, found, last = part[:, used], np.zeros((part.shape[0], 0)), -1
+        for chunk, cut, rows in units.parts([scan.statistics[i] for i in used], ROWS):
+            if chunk != last:
+                out[start : start + ROWS] += of(found).sum(axis=1)
+                found, last = np.zeros((part.shape[0], rows.shape[1])), chunk
+            found += part[:, cut] @ rows
+        out[start : start + ROWS] += of(found).sum(axis=1)
+    return out

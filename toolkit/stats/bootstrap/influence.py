@@ -1,0 +1,101 @@
+"""Influences: by how much each unit moves an estimate, to first order (the delta method).
+
+A metric is a function of sums over units, so a unit moves it by the function's derivatives times what the unit adds to
+the sums. Means, ratios where values are missing, and F1 are all served alike. A metric that does not change when all
+sums are doubled has influences that add up to 0 (Euler's theorem), as all metrics here have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.stats.bootstrap.bootstrap import PRODUCT_ROWS
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.metrics import Metric
+
+STEP = 1e-6
+"""Of a sum, relative to it, for its derivative by central differences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Distinct estimates of one metric: policies whose every unit adds the same to its sums share one.
+
+    `owner` (P,): the series of each policy, −1 where it has no value; `value` (S,); `statistics` (S, sums): numbers in
+    the scan.
+    """
+
+    metric: Metric
+    owner: Ints
+    value: Floats
+    statistics: Ints
+
+    @classmethod
+    def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
+        """Those of the policies that have a value."""
+        one = sample.metrics[metric]
+        found: dict[tuple[int, ...], int] = {}
+        owner = np.full(len(sample.policies), -1, np.int64)
+        value: list[float] = []
+        for policy in policies:
+            if sample.rows[metric, policy] and np.isfinite(sample.estimates[metric, policy]):
+                key = tuple(sample.scan.index[statistic] for statistic in one.statistics(policy))
+                owner[policy] = found.setdefault(key, len(found))
+                value += [float(sample.estimates[metric, policy])] * (len(found) > len(value))
+        width = len(one.statistics(0))
+        return cls(one, owner, np.array(value), np.array(list(found), np.int64).reshape(-1, width))
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def some(self, which: Ints) -> Series:
+        """Some of the series, of no policy."""
+        return Series(self.metric, np.zeros(0, np.int64), self.value[which], self.statistics[which])
+
+
+def derivatives(metric: Metric, sums: Floats) -> Floats:
+    """Derivatives (series, sums) of a metric by each of its sums (series, sums), by central differences."""
+    out = np.empty(sums.shape)
+    for place in range(sums.shape[1]):
+        step = STEP * np.where(sums[:, place] == 0, 1.0, np.abs(sums[:, place]))
+        sides = []
+        for sign in (1, -1):
+            moved = sums.copy()
+            moved[:, place] += sign * step
+            sides.append(metric.value(list(moved.T)))
+        out[:, place] = (sides[0] - sides[1]) / (2 * step)
+    return np.nan_to_num(out)
+
+
+def influences(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
+    """Influences (all series one after the other, units) of chunk after chunk of units."""
+    index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
+    terms = list(_terms(sample, wanted, index))
+    statistics = [sample.scan.statistics[i] for i in index]
+    units, size = sample.units, sum(map(len, wanted))
+    most = min(PRODUCT_ROWS, units.most_statistics)
+    held: dict[int, Floats] = {}
+    # Of examples the parts come chunk by chunk; clusters are added up over all chunks, part by part.
+    for chunk, part, rows in units.parts(statistics, most):
+        if chunk not in held:
+            held[chunk] = np.zeros((size, rows.shape[1]))
+        for series, statistic, weight in terms:
+            here = (statistic >= part.start) & (statistic < part.stop)
+            held[chunk][series[here]] += weight[here, None] * rows[statistic[here] - part.start]
+        if units.plain and part.stop == len(statistics):
+            yield held.pop(chunk)
+    yield from held.values()
+
+
+def _terms(sample: WholeSample, wanted: Sequence[Series], index: Ints) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Sum after sum of each metric: its series, the places in `index` of its statistics, and what these weigh."""
+    start = 0
+    for one in wanted:
+        weights = derivatives(one.metric, sample.scan.total[one.statistics])
+        for statistics, weight in zip(one.statistics.T, weights.T, strict=True):
+            yield start + np.arange(len(one)), np.searchsorted(index, statistics), weight
+        start += len(one)

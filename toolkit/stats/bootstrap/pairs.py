@@ -1,0 +1,198 @@
+"""Policies against references, example by example: how many pairs are discordant, and who made the same calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p
+from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.outcomes import ANSWER
+from toolkit.stats.metrics.scan import SCAN_ROWS
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rates of policies and references on the same examples, each (references, metrics, policies).
+
+    `first`, `second`: by how much the policy, by how much the reference is more, summed over the examples where it is;
+    `up`, `down`: how many these are. Of outcomes of 0 and 1 they are the same. NaN where the two are known of different
+    examples, and where a value lies beyond 1. `unlike`: of columns of 0 and 1 known of different examples, those on
+    which the two differ or one is not known; else NaN.
+
+    Where examples are clustered `up` and `down` count clusters, by the sums over them; `first` and `second` are what
+    these sums make of `trials`, the number of clusters of equal size that are worth as much (Kish). `examples` counts
+    the examples on which the two differ. Both are NaN where examples are independent.
+    """
+
+    first: Floats
+    second: Floats
+    up: Floats
+    down: Floats
+    unlike: Floats
+    examples: Floats
+    trials: Floats
+
+    @property
+    def discordant(self) -> Floats:
+        """Examples on which the two differ, or clusters."""
+        return self.up + self.down
+
+    @cached_property
+    def exact_p(self) -> Floats:
+        """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
+        few = self.discordant < EXACT_PAIRS
+        found = np.full(self.up.shape, np.nan)
+        found[few] = exact_p(self.up[few], self.down[few])
+        return found
+
+    @property
+    def parted(self) -> NDArray[np.bool_]:
+        """Pairs that differ by less than 1 on some example, as means over several orders do."""
+        return (self.first != self.up) | (self.second != self.down)
+
+
+def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
+    """The discordant pairs of every rate, from one pass over the columns that differ from example to example.
+
+    Where both are 0 or 1 and known of the same examples the pairs that agree on 1 say all: their number is a product of
+    rows.
+    """
+    shape, scan = (len(references), *sample.rows.shape), sample.scan
+    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(7)))
+    for m, one in enumerate(sample.metrics):
+        if not sample.independent and sample.is_rate(m):
+            _count_clusters(sample, m, references, pairs)
+        if not (one.column.rate and sample.independent):
+            continue
+        value, weight = np.array([[scan.index[s] for s in one.statistics(p)] for p in range(shape[2])]).T
+        for number, reference in enumerate(references):
+            shown = sample.rows[m] & sample.rows[m, reference] & (scan.reach[value] <= 1)
+            shown &= scan.reach[value[reference]] <= 1
+            plain = scan.binary[value] & scan.binary[value[reference]]
+            same, alike = weight == weight[reference], value == value[reference]
+            for part in (pairs.first, pairs.second, pairs.up, pairs.down):
+                part[number, m, shown & same & alike] = 0
+            on = np.flatnonzero(shown & same & ~alike & plain)
+            both = _both(sample, value[on], int(value[reference]))
+            pairs.first[number, m, on] = pairs.up[number, m, on] = scan.total[value[on]] - both
+            pairs.second[number, m, on] = pairs.down[number, m, on] = scan.total[value[reference]] - both
+            parts = np.flatnonzero(shown & same & ~alike & ~plain)
+            moved = _moves(sample, value, parts, reference)
+            for part, found in zip((pairs.first, pairs.second, pairs.up, pairs.down), moved, strict=True):
+                part[number, m, parts] = found
+            off = np.flatnonzero(shown & ~same & plain)
+            pairs.unlike[number, m, off] = _unlike(sample, value, weight, off, reference)
+    return pairs
+
+
+def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: Pairs) -> None:
+    """The clusters of one rate on which policies and references differ, where both are known of the same examples."""
+    index, statistics = sample.scan.index, sample.scan.statistics
+    one, size = sample.metrics[m], sample.rows.shape[1]
+    value, weight = np.array([[index[s] for s in one.statistics(p)] for p in range(size)]).T
+    for number, reference in enumerate(references):
+        shown = np.flatnonzero(sample.rows[m] & sample.rows[m, reference] & (weight == weight[reference]))
+        total = sample.scan.total[weight[reference]]
+        if not total:
+            continue
+        for start in range(0, len(shown), SCAN_ROWS):
+            some = shown[start : start + SCAN_ROWS]
+            wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
+            found, square = np.zeros((4, len(some))), 0.0
+            for rows in sample.units.chunks(wanted):
+                found += cluster_moves(rows[:-2] - rows[-2])
+                square += float(rows[-1] @ rows[-1])
+            pairs.trials[number, m, some] = total**2 / square
+            pairs.first[number, m, some], pairs.second[number, m, some] = found[:2] * total / square
+            pairs.up[number, m, some], pairs.down[number, m, some] = found[2:]
+        pairs.examples[number, m, shown] = _moves(sample, value, shown, reference)[2:].sum(axis=0)
+
+
+def cluster_moves(move: Floats) -> Floats:
+    """From differences of sums over clusters (pairs, clusters): gains, losses, and how many clusters have them, (4,
+    pairs).
+    """
+    move = np.where(np.abs(move) <= ZERO, 0.0, move)
+    up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
+    return np.stack([up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1)])
+
+
+def few_clusters_differ(examples: Floats, clusters: Floats, of: Ints | int) -> NDArray[np.bool_]:
+    """Whether too few examples, or clusters of so many, tell two rates apart for these to show how much they vary.
+
+    So it is with fewer than twenty examples, and fewer than twenty clusters that are not half of all.
+    """
+    return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(of) / 2))
+
+
+def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
+    """Gains and losses of some policies against a reference, and on how many examples each, (4, policies)."""
+    found = np.zeros((4, len(policies)))
+    for start in range(0, len(policies), SCAN_ROWS):
+        some = np.append(policies[start : start + SCAN_ROWS], reference)
+        for rows in sample.units.example_rows([sample.scan.statistics[i] for i in value[some]]):
+            move = rows[:-1] - rows[-1]
+            move[np.abs(move) <= ZERO] = 0.0
+            up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
+            parts = (up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1))
+            found[:, start : start + len(some) - 1] += parts
+    return found
+
+
+def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
+    """Examples on which each of some columns of 0 and 1 (numbers in the scan), and the reference's, are 1."""
+    scan = sample.scan
+    distinct, place = np.unique(values, return_inverse=True)
+    known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)
+    found = np.minimum(scan.total[distinct], scan.total[reference])
+    rest = np.flatnonzero(~known)
+    for start in range(0, len(rest), SCAN_ROWS):
+        some = rest[start : start + SCAN_ROWS]
+        statistics = [scan.statistics[i] for i in (*distinct[some], reference)]
+        found[some] = sum(rows[:-1] @ rows[-1] for rows in sample.units.example_rows(statistics))
+    return found[place]
+
+
+def _unlike(sample: WholeSample, value: Ints, weight: Ints, policies: Ints, reference: int) -> Floats:
+    """Examples on which some policies and a reference differ, or of which one of the two is not known."""
+    found = np.zeros(len(policies))
+    for start in range(0, len(policies), SCAN_ROWS):
+        some = np.append(policies[start : start + SCAN_ROWS], reference)
+        statistics = [sample.scan.statistics[i] for i in (*value[some], *weight[some])]
+        for rows in sample.units.example_rows(statistics):
+            mine, known = rows[: len(some)], rows[len(some) :]
+            unlike = (mine[:-1] != mine[-1]) | (known[:-1] != known[-1])
+            found[start : start + len(some) - 1] += unlike.sum(axis=1)
+    return found
+
+
+def same_calls(sample: WholeSample, references: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether a policy paid the same and answered the same as a reference on every example, (references, policies).
+
+    What is counted against a base of the policy's own is no call: a gate that never fires makes those of its base.
+    """
+    index, free = sample.scan.index, [metric for metric in sample.metrics if not metric.column.needs]
+    paid = np.array(
+        [
+            [index[one] for metric in free for one in (*metric.statistics(p), *metric.counted(p))]
+            for p in range(len(sample.policies))
+        ],
+        np.int64,
+    )
+    # Equal sums of clusters may be made of different examples.
+    sums = {one.key for metric in free for one in metric.statistics(0) if one.key}
+    keys = [ANSWER] if sample.independent else [ANSWER, *sorted(sums)]
+    found = np.zeros((len(references), len(sample.policies)), bool)
+    for number, reference in enumerate(references):
+        alike = np.flatnonzero((paid == paid[reference]).all(axis=1))
+        alike = alike[alike != reference]
+        if len(alike):
+            found[number, alike] = sample.units.same_rows(keys, alike, reference)
+    return found

@@ -1,0 +1,214 @@
+"""Intervals in place of the bootstrap's: of few events, of few discordant pairs, and of clustered examples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.bootstrap.f1_errors import few_wrong
+from toolkit.stats.bootstrap.pairs import Pairs, few_clusters_differ
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+from toolkit.stats.limits.clusters import (
+    FEW_CLUSTERS,
+    FEWEST_CLUSTERS,
+    NOTHING,
+    few_events,
+    jackknife_variance,
+    korn_graubard,
+    student,
+    worth_in_trials,
+)
+from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
+from toolkit.stats.limits.f1_intervals import FEW_ERRORS
+from toolkit.stats.limits.intervals import clopper_pearson, hybrid, wilson
+from toolkit.stats.limits.studentised import FEW_UNITS
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.metrics import F1
+from toolkit.stats.metrics.resamples import Settings
+
+STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
+
+
+def replace_intervals(
+    sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings
+) -> None:
+    """Put better intervals where the bootstrap covers too little."""
+    if sample.independent:
+        _few_events(sample, results, settings)
+        _few_pairs(sample, plan, pairs, results, settings)
+    else:
+        _clustered(sample, plan, pairs, results, settings)
+
+
+def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings) -> None:
+    """Wilson's interval for rates with fewer than ten events of a kind."""
+    value = (SeriesKind.VALUE, 0)
+    for m in range(len(sample.metrics)):
+        for p in range(len(sample.policies)):
+            found = sample.few_events(m, p)
+            if found and found[1] > 1:
+                results.put(value, m, p, *wilson(*found, settings.level), math.nan, "wilson")
+            elif found:
+                results.put(value, m, p, math.nan, math.nan, math.nan, None)
+                results.kept[(*value, m, p)] = math.nan
+
+
+def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
+    """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
+
+    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
+    outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
+    known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
+    """
+    for m, metric in enumerate(sample.metrics):
+        for number, reference in plan.compared(m) if metric.column.rate else ():
+            slot = (SeriesKind.DIFFERENCE, number)
+            few, parted = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
+            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~parted)
+            on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
+            if len(on):
+                one, two = pairs.first[number, m, on], pairs.second[number, m, on]
+                tables, place = np.unique(np.stack([one, two, sample.counts[m, on]]), axis=1, return_inverse=True)
+                low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
+                p_values, few = score_p(one, two), few[on]
+                counted = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+                own = np.where(parted[on[few]], p_values[few], counted)
+                results.put(slot, m, on[few], low[few], high[few], own, "tango")
+                results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
+            theirs = sample.few_events(m, reference)
+            for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
+                mine = sample.few_events(m, p)
+                if (mine and theirs) or pairs.unlike[number, m, p] < FEW_PAIRS:
+                    limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
+                    results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
+
+
+def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
+    """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
+    first, second = jackknife_moments(sample.units, plan, settings)
+    units = sample.known_units()
+    for m, metric in enumerate(sample.metrics):
+        on = np.flatnonzero(plan.valued[m])
+        if not len(on):
+            continue
+        series = [((SeriesKind.VALUE, 0), units[m, on])]
+        for number, reference in plan.compared(m):
+            both = np.minimum(units[m, on], units[m, reference])
+            series.append(((SeriesKind.DIFFERENCE, number), both))
+            if metric.of_cost:  # Fieller's will follow
+                slot = SeriesKind.REDUCTION, number
+                results.put(slot, m, on, math.nan, math.nan, math.nan, None)
+                results.kept[(*slot, m, on)] = math.nan
+            elif metric.column.cost:
+                series.append(((SeriesKind.REDUCTION, number), both))
+        for slot, clusters in series:
+            at = (*slot, m, on)
+            variance = jackknife_variance(first[at], second[at], clusters)
+            if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
+                rate, most = results.value[at], sample.most_trials(m, on)
+                low, high = korn_graubard(rate, variance, most, clusters, settings.level)
+                results.put(slot, m, on, low, high, math.nan, "korn-graubard")
+                rare = few_events(rate, variance, most, clusters)
+                results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
+            else:
+                _student(sample, results, slot, m, on, variance, clusters, settings.level)
+            if slot[0] is SeriesKind.DIFFERENCE:
+                _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
+            _mark(sample, pairs, results, slot, m, on, clusters, settings.level)
+            few = on[clusters < FEWEST_CLUSTERS]
+            results.put(slot, m, few, math.nan, math.nan, math.nan, None)
+            results.kept[(*slot, m, few)] = math.nan
+
+
+def _student(
+    sample: WholeSample, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints,
+    level: float,
+) -> None:  # fmt: skip
+    """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
+    Tango's with them as trials.
+
+    Costs that do not differ keep the bootstrap's limits, without width.
+    """
+    value = results.value[(*slot, m, on)]
+    still = variance <= NOTHING * np.maximum(1.0, value**2)
+    low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
+    share = sample.metrics[m].column.share or sample.is_rate(m)
+    if share and slot[0] is not SeriesKind.REDUCTION:
+        low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
+    bad = np.isnan(low)
+    results.put(slot, m, on[~still], low, high, p_value, "t")
+    results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
+    if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
+        return
+    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    if slot[0] is SeriesKind.VALUE:
+        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
+        return
+    moved = np.clip(value[still], -1.0, 1.0)
+    low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+
+
+def _pairs_of_clusters(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats,
+    clusters: Ints, level: float,
+) -> None:  # fmt: skip
+    """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
+
+    A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
+    Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
+    as the variance over clusters is worth: there Student's end too soon.
+    """
+    number, value = slot[1], results.value[(*slot, m, on)]
+    one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
+    few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
+    few &= (one + two > 0) & (clusters > 1)
+    if few.any():
+        p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+        results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
+    parted = np.abs(one - two) > 0  # not where they are unknown
+    rest = np.flatnonzero(~few & parted & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
+    if len(rest):
+        moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
+        worth = worth_in_trials(moved / trials[rest], variance[rest], sample.counts[m, on[rest]], clusters[rest], level)
+        low, high = tango(one[rest] / trials[rest] * worth, two[rest] / trials[rest] * worth, worth, level)
+        at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
+        results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
+        results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
+
+
+def _mark(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, clusters: Ints,
+    level: float,
+) -> None:  # fmt: skip
+    """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
+    and of differences of rates of other examples with few events.
+    """
+    metric, kind = sample.metrics[m], slot[0]
+    few = clusters < FEW_CLUSTERS
+    if metric.column.cost and not metric.column.rate:
+        few |= clusters < FEW_UNITS
+    elif isinstance(metric, F1):
+        few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
+        if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
+            some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
+            low, high = tango(0, 0, np.maximum(clusters[few], 1), level)
+            results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
+            results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
+    elif kind is SeriesKind.DIFFERENCE:
+        rare = np.isnan(pairs.examples[slot[1], m, on])
+        few |= rare & [min(events, n - events) < FEW_PAIRS for events, n in (sample.rate(m, p) for p in on.tolist())]
+    at = (*slot, m, on)
+    results.method[at] = np.where(few & (results.method[at] == STUDENT), STUDENT_FEW, results.method[at])
+
+
+def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
+    """Whether exactly one of two policies is right on fewer than 30 examples, as far as is known."""
+    right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
+    if not right:
+        return np.ones(len(on), bool)
+    return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)

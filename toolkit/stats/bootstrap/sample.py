@@ -1,0 +1,179 @@
+"""The whole sample of a run: what every metric is of every policy, before any resampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError
+from toolkit.stats.bootstrap.series import SeriesPlan
+from toolkit.stats.limits.intervals import MIN_EVENTS
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue
+from toolkit.stats.metrics.order import cost_column, rank_key
+from toolkit.stats.metrics.outcomes import Blocks, Store
+from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.scan import SCAN_ROWS, Scan, Units, scan_statistics
+
+PRICED_BY = ("device_s", "latency_s")
+"""What euros come from: the first that any policy has."""
+
+
+@dataclass(frozen=True, eq=False)
+class WholeSample:
+    """Values of the whole sample, with what it takes to resample them."""
+
+    units: Units
+    scan: Scan
+    policies: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    rows: np.ndarray  # (metrics, policies) bool: the table has this row
+    estimates: Floats  # (metrics, policies), NaN: no value
+    counts: np.ndarray  # (metrics, policies) examples
+    judged: int
+    seconds: str | None  # the column euros come from
+
+    def plan(self, references: Sequence[int]) -> SeriesPlan:
+        """Every value in the table, and these references."""
+        return SeriesPlan(self.metrics, self.has, references, self.scan)
+
+    @property
+    def independent(self) -> bool:
+        """Whether every resampling unit is one example."""
+        return self.units.count == self.units.examples
+
+    def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
+        """Events and trials for the score interval of a rate that needs one, else None.
+
+        With fewer than ten of either kind, of independent examples. Shares of an example, as means over orders are,
+        vary less than outcomes of 0 and 1 with the same mean: their interval is wider than need be.
+        """
+        one = self.metrics[metric]
+        if not (one.column.rate and self.independent and self.rows[metric, policy]):
+            return None
+        number = self.scan.index[one.statistics(policy)[0]]
+        events, count = self.rate(metric, policy)
+        few = self.scan.reach[number] <= 1 and min(events, count - events) < MIN_EVENTS
+        return (events, count) if few else None
+
+    def rate(self, metric: int, policy: int) -> tuple[float, int]:
+        """Events and trials of a rate."""
+        number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
+        return float(self.scan.total[number]), int(self.counts[metric, policy])
+
+    def is_rate(self, metric: int) -> bool:
+        """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""
+        one = self.metrics[metric]
+        if not one.column.rate:
+            return False
+        on = np.flatnonzero(self.rows[metric])
+        if not len(on):
+            return False
+        value, weight = np.array([[self.scan.index[s] for s in one.statistics(p)] for p in on.tolist()]).T
+        return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
+
+    def most_trials(self, metric: int, policies: Ints) -> Floats:
+        """What a rate over clusters can be worth at most: its examples, where these are 0 or 1."""
+        value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
+        return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
+
+    def known_units(self) -> Ints:
+        """Resampling units with a value of each metric of each policy, (metrics, policies)."""
+        counted = {
+            (m, p): self.scan.index[one.counted(p)[0]]
+            for m, one in enumerate(self.metrics)
+            for p in np.flatnonzero(self.rows[m]).tolist()
+        }
+        numbers = np.unique(list(counted.values())).astype(np.int64)
+        found = np.zeros(len(self.scan.statistics), np.int64)
+        statistics = [self.scan.statistics[i] for i in numbers]
+        for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
+            found[numbers[part]] += (rows > 0).sum(axis=1)
+        known = np.zeros(self.rows.shape, np.int64)
+        for place, number in counted.items():
+            known[place] = found[number]
+        return known
+
+    def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
+        """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""
+        names = [m.name for m in self.metrics]
+
+        def known(name: str) -> np.ndarray:
+            return self.has[names.index(name)] if name in names else np.zeros(len(self.policies), bool)
+
+        found = cost_column(
+            lambda name: bool(known(name)[list(among)].all()), lambda name: bool(known(name).any()), columns, cost
+        )
+        return names.index(str(found.metric)) if known(str(found.metric)).any() else None
+
+    @property
+    def has(self) -> np.ndarray:
+        """Which metrics have a value of which policies (metrics, policies) bool."""
+        return self.rows & ~np.isnan(self.estimates)
+
+    def best(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
+        """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
+        worth = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
+        paid = np.full(len(self.policies), np.nan)
+        if cost is not None:
+            paid = np.where(self.has[cost], self.estimates[cost], np.nan)
+        ranked = [
+            rank_key(float(worth[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
+            for p in among
+            if self.has[metric, p]
+        ]
+        return min(ranked)[2] if ranked else None
+
+
+def read_sample(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    labels: Sequence[str] | None,
+    settings: Settings,
+    columns: Sequence[OutcomeColumn],
+    metric: str,
+) -> WholeSample:
+    """The whole sample, from one pass over the outcomes. The `metric` that ranks gives every policy a row."""
+    twice = sorted({p for p in policies if list(policies).count(p) > 1}) if len(set(policies)) < len(policies) else []
+    if not policies or twice:
+        what = f"two policies are called `{twice[0]}`: rename one" if twice else "no policy to summarise"
+        raise ThinkbackError(what)
+    if isinstance(outcomes, Store):
+        store = outcomes
+    else:
+        store = Store.of_blocks(outcomes, len(policies), None if labels is None else len(labels))
+    if not store.chunks:
+        raise ThinkbackError("no example to summarise: every one was left out")
+    keys, everyone = store.keys, range(len(policies))
+    plain = catalogue(keys, labels, settings, None, columns)
+    statistics = [Statistic("size"), Statistic("judged")]
+    statistics += [Statistic("has", key, p) for key in keys for p in everyone]
+    statistics += [s for metric in plain for p in everyone for s in (*metric.statistics(p), *metric.counted(p))]
+    units = Units(store)
+    scan = scan_statistics(units, statistics)
+
+    def known(key: str) -> np.ndarray:
+        return scan.totals([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
+
+    seconds = next((key for key in PRICED_BY if key in keys and known(key).any()), None)
+    metrics = catalogue(keys, labels, settings, seconds, columns)
+    rows = np.ones((len(metrics), len(policies)), bool)
+    estimates = np.full(rows.shape, np.nan)
+    counts = np.zeros(rows.shape, np.int64)
+    for m, one in enumerate(metrics):
+        column = one.column
+        estimates[m] = one.value(list(scan.totals([one.statistics(p) for p in everyone]).T))
+        counts[m] = np.rint(scan.totals([one.counted(p) for p in everyone]).sum(axis=1))
+        for part in (part for part in one.parts if part.column.cost):
+            counted = np.rint(scan.totals([part.counted(p) for p in everyone]).sum(axis=1))
+            estimates[m, counted < units.examples] = np.nan
+        if not column.computed and one.name != metric:
+            rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
+        if column.needs in keys:
+            rows[m] &= known(str(column.needs))
+    judged = round(scan.totals([(Statistic("judged"),)])[0, 0])
+    return WholeSample(units, scan, tuple(policies), tuple(metrics), rows, estimates, counts, judged, seconds)

@@ -1,0 +1,313 @@
+"""Series: each metric of each policy, its differences to the references and reductions, resampled and summed up.
+
+Policies are worked on in groups, so that resampled sums stay within memory, and a group's series in batches. The same
+small functions are applied to the whole sample, to resamples and to samples that leave one unit out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+
+import numpy as np
+
+from toolkit.progress import progress
+from toolkit.stats.bootstrap.bootstrap import ResampledSums, resampled_sums
+from toolkit.stats.limits.cost_moments import CostMoments, cost_moments
+from toolkit.stats.limits.intervals import ResampledValues, acceleration
+from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits, studentised_null
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.metrics import Metric
+from toolkit.stats.metrics.outcomes import CHUNK
+from toolkit.stats.metrics.resamples import THREADS, Resamples, Settings
+from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
+
+SUMS_BYTES = 128 * 2**20
+"""Resampled sums held at once."""
+
+BATCH_BYTES = 12 * 2**20
+"""Resampled sums gathered for one batch of series; small arrays are reused by the allocator, large ones are not."""
+
+
+METHOD_NAMES = (
+    None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
+    "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
+    "bca_tail", "korn-graubard_few", "t_few",
+)  # fmt: skip
+"""What `SeriesResults.method` numbers."""
+
+
+class SeriesKind(IntEnum):
+    """What a series is of: a metric, its difference to a reference, or 1 − its ratio to a reference."""
+
+    VALUE = 0
+    DIFFERENCE = 1
+    REDUCTION = 2
+
+
+Slot = tuple[SeriesKind, int]
+"""The kind of a series and the number of the reference, 0 for values."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesResults:
+    """What is known of every series, each (kinds, references, metrics, policies); NaN where there is none.
+
+    Values stand at reference 0.
+    """
+
+    value: Floats  # in the whole sample
+    low: Floats
+    high: Floats
+    p_value: Floats
+    method: np.ndarray  # uint8 numbers of METHOD_NAMES
+    kept: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
+
+    @classmethod
+    def of(cls, plan: SeriesPlan) -> SeriesResults:
+        """The values in the whole sample, and no interval yet."""
+        shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+        value, low, high, p_value = (np.full(shape, np.nan) for _ in range(4))
+        row = np.arange(len(plan.scan.statistics))
+        for batch in _batches(plan, range(plan.valued.shape[1]), 1):
+            for slot, values in batch.values(plan.scan.total[:, None], row):
+                for owners, one in zip(batch.owners, values[:, 0], strict=True):
+                    value[(*slot, batch.metric, owners)] = one
+        return cls(value, low, high, p_value, np.zeros(shape, np.uint8), np.full(shape, np.nan, np.float32))
+
+    def put(
+        self, slot: Slot, metric: int, policies: int | Sequence[int] | Ints,
+        low: float | Floats, high: float | Floats, p_value: float | Floats, method: str | None,
+    ) -> None:  # fmt: skip
+        """Set the interval of a series, or those of several policies."""
+        at = (*slot, metric, policies)
+        self.low[at], self.high[at], self.p_value[at] = low, high, p_value
+        self.method[at] = METHOD_NAMES.index(method)
+
+    def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
+        """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
+        at = (*slot, metric, policies)
+        self.low[at] = np.minimum(self.low[at], low)
+        self.high[at] = np.maximum(self.high[at], high)
+        self.p_value[at] = np.maximum(self.p_value[at], p_value)
+
+
+@dataclass(frozen=True)
+class SeriesPlan:
+    """What is to be resampled: which policies have a value of which metric, and who is compared with whom."""
+
+    metrics: Sequence[Metric]
+    valued: np.ndarray  # (metrics, policies) bool
+    references: Sequence[int]  # policies that others are compared with
+    scan: Scan
+    _indices: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def indices(self, metric: int, policy: int) -> tuple[int, ...]:
+        """Statistics of the scan that the metric's value for the policy is made of."""
+        key = metric, policy
+        if key not in self._indices:
+            self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
+        return self._indices[key]
+
+    def moments(self, units: Units) -> CostMoments:
+        """How the plan's costs spread over the units."""
+        return cost_moments(units, self.scan, self.metrics, self.valued, self.references)
+
+    def compared(self, metric: int) -> list[tuple[int, int]]:
+        """(number of the reference, its policy) of the references that have a value of this metric."""
+        return [(number, policy) for number, policy in enumerate(self.references) if self.valued[metric, policy]]
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """Distinct series of one metric; `owners[i]` are the policies that share series i."""
+
+    plan: SeriesPlan
+    metric: int
+    series: tuple[tuple[int, ...], ...]
+    owners: tuple[tuple[int, ...], ...]
+
+    def values(self, sums: Floats, row: Ints, reductions: bool = True) -> Iterator[tuple[Slot, Floats]]:
+        """(slot, values (series, N)) from sums (statistics, N); `row`: number in the scan -> row of the sums."""
+        metric = self.plan.metrics[self.metric]
+        rows = row[np.array(self.series, np.int64)]  # (series, statistics)
+        # A statistic that all series share is given once and broadcasts.
+        value = metric.value([sums[some[:1] if (some == some[0]).all() else some] for some in rows.T])
+        value = np.broadcast_to(value, (len(rows), value.shape[1]))
+        yield (SeriesKind.VALUE, 0), value
+        for number, policy in self.plan.compared(self.metric):
+            other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
+            yield (SeriesKind.DIFFERENCE, number), value - other
+            if metric.column.cost and reductions:
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    yield (SeriesKind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
+
+
+def resample(
+    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None
+) -> None:
+    """Interval and p-value of every series, by percentile or BCa, into `results`.
+
+    With `moments` means of costs with long tails are studentised, and their differences; reductions are left out.
+    """
+    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    groups = list(_groups(units, plan, settings.resamples))
+    space = None
+    with progress("resampling", sum(map(len, groups)), "policies") as advance:
+        for group in groups:
+            sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
+            batches = _batches(plan, group, settings.resamples)
+            corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
+            work = partial(
+                _sum_up, sums=sums, corrections=corrections, moments=moments, settings=settings, results=results
+            )
+            with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
+                list(pool.map(work, batches))
+            space = sums.values
+            advance(len(group))
+
+
+def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
+    """(policies, resampled values (B,)) of a plan's series without references; NaN where a resample has no value."""
+    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    for group in _groups(units, plan, settings.resamples):
+        sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples)
+        for batch in _batches(plan, group, settings.resamples):
+            for _, values in batch.values(sums.values, sums.row):
+                yield from zip(batch.owners, values, strict=True)
+
+
+def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
+    """Statistics that a group of policies and the references need."""
+    return {
+        i
+        for metric in range(len(plan.metrics))
+        for policy in {*group, *plan.references}
+        if plan.valued[metric, policy]
+        for i in plan.indices(metric, policy)
+    }
+
+
+def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
+    """Policies in groups whose distinct statistics fit in memory, at least one in each."""
+    most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
+    base = len(_wanted(plan, []))
+    group: list[int] = []
+    held: set[int] = set()
+    for policy in range(plan.valued.shape[1]):
+        own = {i for m in range(len(plan.metrics)) if plan.valued[m, policy] for i in plan.indices(m, policy)}
+        if group and base + len(held | own) > most:
+            yield group
+            group, held = [], set()
+        group.append(policy)
+        held |= own
+    if group:
+        yield group
+
+
+def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[SeriesBatch]:
+    """The group's distinct series, metric by metric, in batches that fit in memory."""
+    batches = []
+    for metric in range(len(plan.metrics)):
+        owners: dict[tuple[int, ...], list[int]] = {}
+        for policy in group:
+            if plan.valued[metric, policy]:
+                owners.setdefault(plan.indices(metric, policy), []).append(policy)
+        series = list(owners)
+        if not series:
+            continue
+        size = max(1, BATCH_BYTES // (8 * resamples * len(series[0])))
+        for start in range(0, len(series), size):
+            part = tuple(series[start : start + size])
+            batches.append(SeriesBatch(plan, metric, part, tuple(tuple(owners[s]) for s in part)))
+    return batches
+
+
+Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
+"""(batch by identity, slot) -> value in the whole sample and acceleration (series,), each."""
+
+
+def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[SeriesBatch]) -> Corrections:
+    """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
+    points, moments = _jackknife(units, plan.scan, sums.index, sums.row, batches)
+    return {key: (points[key], acceleration(units.count, *three)) for key, three in moments.items()}
+
+
+def _jackknife(
+    units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[SeriesBatch]
+) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
+    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
+    (3, series), d being what the value becomes without the unit, less that.
+
+    `index`: the statistics of the scan that are needed; `row`: their places in it.
+    """
+    whole = scan.total[index]
+    totals = np.where(scan.constant[index], whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
+    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, row)}
+    moments = {key: np.zeros((3, len(values))) for key, values in points.items()}
+    for rows in units.chunks([scan.statistics[i] for i in index]):
+        left = totals - rows  # (statistics, units of the chunk): sums without each unit
+        for batch in batches:
+            for slot, values in batch.values(left, row):
+                moved = values - points[id(batch), slot]
+                moments[id(batch), slot] += [moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)]
+    return {key: values[:, 0] for key, values in points.items()}, moments
+
+
+def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tuple[Floats, Floats]:
+    """Sums of d and of d² over the units of every series, (kinds, references, metrics, policies) each, d being what its
+    value becomes without the unit, less the value; NaN where one has no value.
+    """
+    shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+    first, second = np.full(shape, np.nan), np.full(shape, np.nan)
+    for group in _groups(units, plan, settings.resamples):
+        index = np.array(sorted(_wanted(plan, group)), np.int64)
+        row = np.full(len(plan.scan.statistics), -1)
+        row[index] = np.arange(len(index))
+        batches = _batches(plan, group, CHUNK)
+        owners = {id(batch): batch for batch in batches}
+        for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
+            for number, policies in enumerate(owners[batch].owners):
+                at = (*slot, owners[batch].metric, policies)
+                first[at], second[at] = one[number], two[number]
+    return first, second
+
+
+def _sum_up(
+    batch: SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
+    settings: Settings, results: SeriesResults,
+) -> None:  # fmt: skip
+    """Results of one batch."""
+    metric = batch.plan.metrics[batch.metric]
+    studentised = moments if metric.long_tail else None
+    for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
+        drawn, null = ResampledValues.of(values), np.zeros(len(values))
+        if corrections is None:
+            low, high = drawn.percentile(settings.level)
+            methods = np.full(len(values), "percentile", object)
+        else:
+            low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
+            tail = metric.column.cost and not metric.column.rate
+            methods = np.where(corrected, "bca_tail" if tail else "bca", "percentile").astype(object)
+        if studentised is not None:
+            first = [owners[0] for owners in batch.owners]
+            spread = studentised.spread(slot[1] + slot[0], batch.metric, first)  # values, then differences in turn
+            estimate, moves = results.value[(*slot, batch.metric, first)], spread.second > 0
+            limits = studentised_limits(estimate, low, high, spread)
+            low, high = (np.where(moves, one, other) for one, other in zip(limits, (low, high), strict=True))
+            null = np.where(moves, studentised_null(estimate, spread), null)
+            methods[moves] = few_or("studentised", studentised.units)
+        enough = drawn.enough
+        p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
+        for i, owners in enumerate(batch.owners):
+            results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
+            if enough[i]:
+                results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
+
+
+def few_or(method: str, units: int) -> str:
+    """The method's name, and that of its marked intervals where there are few units."""
+    return f"{method}_few" if units < FEW_UNITS else method

@@ -1,0 +1,188 @@
+"""Intervals of plain arrays, for users who have numbers rather than runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from toolkit.columns import OutcomeColumn, find
+from toolkit.errors import ThinkbackError
+from toolkit.stats.bootstrap.bootstrap import add_products, product_threads
+from toolkit.stats.limits.discordant import exact_p
+from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.many.compare import Summary, summarise
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.outcomes import CHUNK, OutcomeBlock
+from toolkit.stats.metrics.resamples import MOST_RESAMPLES, Resamples, Settings
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its interval; None: no value, or no interval. `method`: percentile, bca, wilson,
+    korn-graubard, t or None."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    n: int
+    method: str | None
+
+
+@dataclass(frozen=True)
+class PairedInterval:
+    """A paired difference of means; `method`: percentile, bca, tango, newcombe, t or None.
+
+    `gained`, `lost`: examples, or clusters by their sums, on which the first is more, on which the second is, of values
+    from 0 to 1; `exact_p`: how likely a fair coin parts them so unevenly, McNemar's exact p-value of 0 and 1.
+    """
+
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    n: int
+    method: str | None
+    gained: int | None = None
+    lost: int | None = None
+    exact_p: float | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+def unit_numbers(cluster: ArrayLike) -> Ints:
+    """Clusters numbered from 0 in the order in which they first appear, one number an example."""
+    _, first, number = np.unique(np.asarray(cluster), return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[number]
+
+
+def interval(
+    values: ArrayLike,
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+    score: bool = True,
+) -> Interval:
+    """Interval of the mean of one value an example, resampled by example or by `cluster`; NaN is left out.
+
+    `score`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval.
+
+    `interval([0] * 10)` has the limits 0 and 0.2775.
+    """
+    column = _column(values, "values")
+    rate = score and bool((np.isnan(column) | (column == 0) | (column == 1)).all())
+    result = _summarised({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate))
+    row = result.summary.row(0, named=True)
+    return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
+
+
+def paired_interval(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> PairedInterval:
+    """Mean of `first` minus mean of `second` on the same examples, with interval and p-value.
+
+    An example that lacks either value (NaN) is left out of both.
+    """
+    one, two = _column(first, "first"), _column(second, "second")
+    if len(one) != len(two):
+        raise ThinkbackError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
+    missing = np.isnan(one) | np.isnan(two)
+    columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
+    found = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
+    if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
+        return found
+    move = np.where(missing, 0.0, one - two)
+    if cluster is not None:
+        move = np.bincount(unit_numbers(cluster), weights=move)
+    gained, lost = int((move > ZERO).sum()), int((move < -ZERO).sum())
+    return replace(found, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
+
+
+def paired_reduction(
+    first: ArrayLike,
+    second: ArrayLike,
+    metric: str,
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> PairedInterval:
+    """Share of a cost `metric` (a column of outcomes, as `action_tokens`) that `first` saves against `second`."""
+    columns = {"first": _column(first, "first"), "second": _column(second, "second")}
+    column = find(metric)
+    return _paired(_summarised(columns, cluster, settings, column), f"reduction:{column.metric}")
+
+
+def simultaneous_level(
+    differences: Sequence[ArrayLike],
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> float:
+    """Level at which intervals of the means of several columns (N,) together hold at `settings.level`.
+
+    The critical value is the level-quantile of the largest studentised deviation over the columns, from the shared
+    resamples (max-t: Romano and Wolf, Econometrica 73, 2005). Columns that are equal count as one; NaN is left out.
+    """
+    from scipy.special import ndtr
+
+    columns = np.stack([_column(values, "differences") for values in differences])
+    unit = np.arange(columns.shape[1]) if cluster is None else unit_numbers(cluster)
+    known, units = ~np.isnan(columns), int(unit.max()) + 1
+    if len(columns) == 1 or units < 2:
+        return settings.level
+    parts = [*np.where(known, columns, 0.0), *known.astype(np.float64)]
+    sums = np.stack([np.bincount(unit, weights=part, minlength=units) for part in parts])
+    resamples, drawn = Resamples(units, settings.resamples, settings.seed), np.zeros((len(parts), settings.resamples))
+    with product_threads() as pool:
+        for chunk, first in enumerate(range(0, units, CHUNK)):
+            add_products(drawn, sums[:, first : first + CHUNK], resamples.counts(chunk), pool)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means, centre = (part[: len(columns)] / part[len(columns) :] for part in (drawn, sums.sum(axis=1)[:, None]))
+        spread = np.nanstd(means, axis=1)
+        moves = spread > 1e-12
+        largest = np.nanmax(np.abs(means - centre)[moves] / spread[moves, None], axis=0, initial=0.0)
+    raised = 2 * float(ndtr(np.quantile(largest, settings.level))) - 1
+    return min(max(raised, settings.level), 1 - 1 / MOST_RESAMPLES)
+
+
+def _column(values: ArrayLike, name: str) -> Floats:
+    column = np.asarray(values, np.float64)
+    if column.ndim != 1 or not len(column):
+        raise ThinkbackError(f"`{name}` has shape {column.shape}: give one number an example")
+    if np.isinf(column).any():
+        place = int(np.isinf(column).argmax())
+        raise ThinkbackError(f"`{name}` is infinite at index {place}: give a number, or NaN where there is none")
+    return column
+
+
+def _summarised(
+    columns: dict[str, Floats], cluster: ArrayLike | None, settings: Settings, column: OutcomeColumn
+) -> Summary:
+    """Summary of "policies" that have nothing but one column of outcomes; the last of them is the baseline."""
+    size = len(next(iter(columns.values())))
+    unit = np.arange(size) if cluster is None else unit_numbers(cluster)
+    if len(unit) != size:
+        raise ThinkbackError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
+    block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
+    names = list(columns)
+    ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known
+    return summarise(
+        lambda: iter([block]), names, baseline=names[-1], leaders=names[-1:], metric=str(column.metric),
+        ranked=False, columns=[ranking], settings=settings,
+    )  # fmt: skip
+
+
+def _paired(result: Summary, metric: str) -> PairedInterval:
+    row = result.comparisons.filter(policy="first", baseline="second", metric=metric).row(0, named=True)
+    return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])

@@ -1,0 +1,142 @@
+"""Area under the ROC curve of scores for correctness: pooled, and within examples. Ties count one half."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from toolkit.errors import ThinkbackError
+from toolkit.stats.curves.arrays import Interval, interval, unit_numbers
+from toolkit.stats.limits.intervals import ResampledValues
+from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
+
+GATHER_BYTES = 64 * 2**20
+"""Traces' resampled weights held at once."""
+
+
+def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
+          ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:  # fmt: skip
+    """Scores, right or wrong, example number, of the traces that have both a score and a judgement."""
+    score = np.asarray(scores, np.float64)
+    right = np.asarray(correct, np.float64)
+    if group is None:
+        number = np.zeros(len(score), np.int64)
+    else:
+        _, number = np.unique(np.asarray(group), return_inverse=True)
+    if not len(score) == len(right) == len(number):
+        raise ThinkbackError(
+            f"`scores` ({len(score)}), `correct` ({len(right)}) and `group` ({len(number)}) differ in length"
+        )
+    known = ~np.isnan(score) & ~np.isnan(right)
+    return score[known], right[known] > 0.5, number[known]
+
+
+def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
+    """One auc per distinct group in ascending order of group, NaN for those without right and wrong traces."""
+    score, right, number = _read(scores, correct, group)
+    size = len(np.unique(np.asarray(group)))
+    if not len(score):
+        return np.full(size, np.nan)
+    ranks = pl.DataFrame({"score": score, "example": number}).select(pl.col("score").rank("average").over("example"))
+    positives = np.bincount(number, weights=right, minlength=size)
+    negatives = np.bincount(number, minlength=size) - positives
+    wins = np.bincount(number, weights=np.where(right, ranks["score"], 0.0), minlength=size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (wins - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+def auc(scores: ArrayLike, correct: ArrayLike) -> float:
+    """Probability that a right trace scores above a wrong one, over all traces pooled; ties count one half.
+
+    Traces without a score or a judgement (NaN) are left out. NaN when all that remain are right, or all wrong.
+    """
+    values = aucs_by_group(scores, correct, np.zeros(len(np.asarray(scores)), np.int64))
+    return float(values[0]) if len(values) else float("nan")
+
+
+def auc_within(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> float:
+    """Mean, over the examples (`group`) that have right and wrong traces, of each one's auc; NaN when none has."""
+    values = aucs_by_group(scores, correct, group)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+@dataclass(frozen=True)
+class AucIntervals:
+    """Both aucs with intervals; `n` of each counts examples: those with a scored trace, those with right and wrong."""
+
+    auc: Interval
+    auc_within: Interval
+
+
+def auc_intervals(
+    scores: ArrayLike,
+    correct: ArrayLike,
+    group: ArrayLike,
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> AucIntervals:
+    """Pooled and within-example auc of traces with percentile intervals, resampled by example (`group`).
+
+    `cluster`: a cluster for each trace, resampled instead. Work grows with traces × resamples: about 2 s for 37,000
+    traces and 10,000 resamples on two cores. Examples without a scored and judged trace are left out beforehand.
+    """
+    score, right, number = _read(scores, correct, group)
+    if cluster is not None:
+        known = ~np.isnan(np.asarray(scores, np.float64)) & ~np.isnan(np.asarray(correct, np.float64))
+        units = unit_numbers(np.asarray(cluster)[known])
+    else:
+        units = unit_numbers(number)
+    examples, first = np.unique(number, return_index=True)
+    pooled = auc(score, right)
+    if len(examples) == 0:
+        nothing = Interval(None, None, None, 0, None)
+        return AucIntervals(nothing, nothing)
+    within = interval(
+        aucs_by_group(score, right, number),
+        cluster=units[first],
+        settings=Settings(settings.resamples, settings.level, "percentile", settings.seed),
+        score=False,
+    )
+    return AucIntervals(_pooled_interval(pooled, score, right, units, len(examples), settings), within)
+
+
+def _pooled_interval(
+    pooled: float, score: Floats, right: NDArray[np.bool_], units: NDArray[np.int64], examples: int, settings: Settings
+) -> Interval:
+    size = int(units.max()) + 1
+    if np.isnan(pooled) or size < 2:
+        return Interval(None if np.isnan(pooled) else pooled, None, None, examples, None)
+    order = np.argsort(score, kind="stable")
+    score, right, units = score[order], right[order], units[order]
+    wrong_unit, right_unit = units[~right], units[right]
+    below = np.searchsorted(score[~right], score[right], "left")
+    upto = np.searchsorted(score[~right], score[right], "right")
+    tied = not np.array_equal(below, upto)
+    step = max(1, GATHER_BYTES // (8 * len(score)))
+
+    def values(counts: Counts) -> Floats:
+        """Aucs of some resamples from their counts (rows, units); sums are integers, so exact."""
+        weight = np.take(counts, right_unit, axis=1).astype(np.float32)
+        lost = np.zeros((len(counts), len(wrong_unit) + 1))
+        np.cumsum(np.take(counts, wrong_unit, axis=1), axis=1, dtype=np.float64, out=lost[:, 1:])
+        beaten = np.take(lost, below, axis=1)
+        twice = np.einsum("ij,ij->i", weight, beaten + np.take(lost, upto, axis=1) if tied else 2 * beaten)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return twice / (2 * weight.sum(axis=1, dtype=np.float64) * lost[:, -1])
+
+    parts: list[Floats] = []
+    with ThreadPoolExecutor(THREADS) as pool:
+        for counts in Resamples(size, settings.resamples, settings.seed).by_rows():
+            parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
+    ordered = ResampledValues.of(np.concatenate(parts)[None])
+    if not ordered.enough[0]:
+        return Interval(pooled, None, None, examples, None)
+    low, high = ordered.percentile(settings.level)
+    return Interval(pooled, float(low[0]), float(high[0]), examples, "percentile")

@@ -1,0 +1,1 @@
+"""Intervals of one number: from resampled values, score intervals, Student's, Fieller's."""

@@ -1,0 +1,127 @@
+"""Fieller's interval for a ratio of two means, with the critical value of heavy tails.
+
+A ratio p/b is not ruled out while the mean of x − R·y over the units is not significantly different from 0. For
+symmetric x − R·y the critical value is Student's t with n − 1 degrees of freedom, and the limits are roots of a
+quadratic (E. C. Fieller, JRSS B 16 (1954) 175). On the side on which a skew sample may have missed its tail, the
+critical value is raised as the studentised bootstrap raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.limits.student import single_critical
+from toolkit.stats.limits.studentised import Spread
+from toolkit.stats.metrics.kept import Floats, Ints
+
+DOUBLINGS, HALVINGS = 24, 44
+"""Steps in which a limit with a raised critical value is bracketed, going out from Student's, and then found."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairMoments:
+    """Means and central moments over n units of pairs (x, y); `xxy`: the mean of (x − mean)²·(y − mean), etc."""
+
+    units: int
+    x: Floats
+    y: Floats
+    xx: Floats
+    xy: Floats
+    yy: Floats
+    xxx: Floats
+    xxy: Floats
+    xyy: Floats
+    yyy: Floats
+
+    def of(self, which: Ints) -> PairMoments:
+        """Some of the pairs."""
+        return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
+
+    def spread(self, ratio: Floats) -> Spread:
+        """Of x − ratio·y."""
+        second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
+        third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
+        return Spread(second, third)
+
+
+_ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
+
+
+def joined(parts: Sequence[PairMoments]) -> PairMoments:
+    """All pairs of some lists, of the same units, as one list."""
+    return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
+
+
+def moment_sums(x: Floats, y: Floats) -> Floats:
+    """Sums of products over the units, in the order of `PairMoments`: (7, pairs), of (pairs or 1, units) each."""
+    xx, yy, xy = x * x, y * y, x * y
+    sums = [one.sum(axis=1) for one in (xx, xy, yy, xx * x, xx * y, x * yy, yy * y)]
+    return np.stack(np.broadcast_arrays(*sums))
+
+
+def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tuple[Floats, Floats]:
+    """Limits of mean x / mean y; NaN where mean y is not significantly different from 0, so that no limit exists.
+
+    `tails`: whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
+    For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
+    """
+    student, normal = single_critical(level, pairs.units), NORMAL.inv_cdf((1 + level) / 2)
+    ends = [_end(pairs, student, side) for side in (-1, 1)]
+    if tails:
+        ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
+    gone = np.isnan(ends[0]) | np.isnan(ends[1])
+    return np.where(gone, np.nan, ends[0]), np.where(gone, np.nan, ends[1])
+
+
+def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
+    """The lower (−1) or upper (1) root R of (x̄ − R·ȳ)² = critical² · variance of the mean of x − R·y."""
+    share = critical**2 / (pairs.units - 1)
+    square = pairs.y**2 - share * pairs.yy
+    middle = pairs.x * pairs.y - share * pairs.xy
+    inside = middle**2 - square * (pairs.x**2 - share * pairs.xx)
+    # Where x is a multiple of y, rounding leaves something of what cancels.
+    inside = np.where(np.abs(inside) <= 1e-14 * middle**2, 0.0, inside)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(square > 0, (middle + side * np.sqrt(inside)) / square, np.nan)
+
+
+def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
+    """The end for the critical value that the skewness of x − R·y raises; never nearer to the ratio."""
+
+    def excluded(ratio: Floats, which: np.ndarray) -> np.ndarray:
+        some = pairs.of(which)
+        spread = some.spread(ratio)
+        mean = some.x - ratio * some.y
+        # Beyond the ratio the mean has one sign: as if the sample had missed a tail on the other side.
+        deviation = np.sign(mean) * normal * np.sqrt(spread.second / some.units)
+        variance = spread.second**2 / spread.variance_at(deviation, own=0)
+        variance = np.maximum(np.where(spread.second > 0, variance, 0.0), spread.second)
+        return np.asarray(mean**2 * (some.units - 1) > student**2 * variance)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        which = np.flatnonzero(~np.isnan(end))
+        beyond = end[which] + side * 1e-9 * np.abs(end[which])
+        which = which[~excluded(beyond, which)]
+        if not len(which):
+            return end
+        ratio, near = (pairs.x / pairs.y)[which], end[which]
+        step = np.maximum(np.abs(near - ratio), 1e-9 * np.abs(ratio))
+        far = near + side * step
+        for _ in range(DOUBLINGS):
+            inside = ~excluded(far, which)
+            if not inside.any():
+                break
+            near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
+            far = np.where(inside, far + side * step, far)
+        found = excluded(far, which)
+        for _ in range(HALVINGS):
+            middle = (near + far) / 2
+            inside = ~excluded(middle, which)
+            near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+    out = end.copy()
+    out[which] = np.where(found, far, np.nan)
+    return out

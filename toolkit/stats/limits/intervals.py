@@ -1,0 +1,191 @@
+"""Intervals and p-values: from resampled values, and score intervals for rates with few events."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.resamples import check_level
+
+ZERO = 1e-12
+"""Resampled differences below this count as 0."""
+
+MOST_DROPPED = 0.05
+"""Above this share of resamples without a value there is no interval."""
+
+MIN_EVENTS = 10
+"""A 0/1 column with fewer than this many of either gets a score interval."""
+
+NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledValues:
+    """Resampled values of S series in ascending order, those without a value last."""
+
+    draws: Floats  # (S, B)
+    kept: Ints  # (S,) resamples with a value
+
+    @classmethod
+    def of(cls, draws: Floats) -> ResampledValues:
+        """Sorts a copy."""
+        ordered = np.sort(draws, axis=1)
+        kept = np.full(len(ordered), ordered.shape[1], np.int64)
+        for row in np.flatnonzero(np.isnan(ordered[:, -1])):
+            kept[row] -= np.isnan(ordered[row]).sum()
+        return cls(ordered, kept)
+
+    def below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
+        """Values below (`left`) or up to (`right`) one limit per series, (S,)."""
+        found = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.kept, limit, strict=True)]
+        return np.array(found, np.int64)
+
+    @property
+    def enough(self) -> np.ndarray:
+        """Series with at most 5 % of their resamples dropped, (S,) bool."""
+        size = self.draws.shape[1]
+        return size - self.kept <= MOST_DROPPED * size
+
+    def quantile(self, level: Floats) -> Floats:
+        """Linear quantiles (type 7) at one level per series, (S,); NaN where no resample has a value."""
+        last = np.maximum(self.kept - 1, 0)
+        position = level * last
+        below = np.floor(position).astype(np.int64)
+        above = np.minimum(below + 1, last)
+        row = np.arange(len(self.draws))
+        low, high = self.draws[row, below], self.draws[row, above]
+        weight = position - below
+        # Equal neighbours are returned as they are: a sum of weights could miss them by one rounding.
+        return np.where(low == high, low, low + (high - low) * weight)
+
+    def p_values(self, null: Floats | float = 0.0) -> Floats:
+        """Two-sided p-values of "no difference", (S,): 2·(1 + c)/(B + 1), at most 1.
+
+        c: the smaller of the numbers of values <= `null` and >= `null`, B: resamples with a value.
+        """
+        at = np.zeros(len(self.draws)) + null
+        not_above = self.below(at + ZERO)
+        not_below = self.kept - self.below(at - ZERO, "right")
+        return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.kept + 1))
+
+    def percentile(self, level: float) -> tuple[Floats, Floats]:
+        """Percentile limits (S,), (S,)."""
+        tail = np.full(len(self.draws), (1 - level) / 2)
+        return self.quantile(tail), self.quantile(1 - tail)
+
+    def bca(self, level: float, estimate: Floats, acceleration: Floats) -> tuple[Floats, Floats, np.ndarray]:
+        """BCa limits (S,), (S,) and where they are defined (S,) bool; elsewhere the limits are percentile ones.
+
+        Undefined: all resampled values on one side of the estimate, or no acceleration (NaN).
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14.
+        """
+        below, upto = self.below(estimate), self.below(estimate, "right")
+        tail = (1 - level) / 2
+        tails = np.tile(np.array([tail, 1 - tail]), (len(estimate), 1))
+        defined = np.zeros(len(estimate), bool)
+        for i, (less, equal, kept, a) in enumerate(zip(below, upto, self.kept, acceleration, strict=True)):
+            share = (less + equal) / (2 * kept) if kept else 0.0
+            if 0 < share < 1 and math.isfinite(a):
+                z0 = NORMAL.inv_cdf(share)
+                moved = [_bca_level(z0, a, NORMAL.inv_cdf(t)) for t in (tail, 1 - tail)]
+                if None not in moved:
+                    tails[i] = moved
+                    defined[i] = True
+        return self.quantile(tails[:, 0]), self.quantile(tails[:, 1]), defined
+
+
+def _bca_level(z0: float, a: float, z: float) -> float | None:
+    """The corrected level of one limit; None where the correction has left its range (a·(z0 + z) >= 1)."""
+    room = 1 - a * (z0 + z)
+    return NORMAL.cdf(z0 + (z0 + z) / room) if room > 0 else None
+
+
+def acceleration(count: int, first: Floats, second: Floats, third: Floats) -> Floats:
+    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values less a constant; NaN if they do not vary.
+
+    Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d.
+    """
+    mean = first / count
+    square = second - count * mean**2
+    cube = -(third - 3 * mean * second + 2 * count * mean**3)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(square > 0, cube / (6 * np.abs(square) ** 1.5), np.nan)
+
+
+def wilson(events: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a rate, without continuity correction.
+
+    E. B. Wilson, JASA 22 (1927) 209. `wilson(0, 10)` is (0, 0.2775). Raises ThinkbackError unless 0 <= events <= n.
+    """
+    check_level(level)
+    if not (0 < n < math.inf and 0 <= events <= n):
+        raise ThinkbackError(f"`events` is {events:g} of `n` {n:g}: give 0 to n events of at least one trial")
+    z = NORMAL.inv_cdf((1 + level) / 2)
+    rate = events / n
+    middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    # At 0 and n events the limit is 0 or 1 exactly, which floats miss by a rounding.
+    low = 0.0 if events == 0 else max(0.0, middle - half)
+    high = 1.0 if events == n else min(1.0, middle + half)
+    return low, high
+
+
+def clopper_pearson(events: Floats, n: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Exact binomial limits of rates (arrays), each end with a probability of `tail`; trials may be fractions.
+
+    C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
+    """
+    from scipy.special import betaincinv
+
+    events, n = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(n, np.float64))
+    low, high = np.zeros(events.shape), np.ones(events.shape)
+    some, room = events > 1e-9, n - events > 1e-9
+    low[some] = betaincinv(events[some], n[some] - events[some] + 1, tail)
+    high[room] = betaincinv(events[room] + 1, n[room] - events[room], 1 - tail)
+    return low, high
+
+
+def hybrid(one: tuple[float, float], two: tuple[float, float], level: float) -> tuple[float, float]:
+    """Newcombe's hybrid score interval for a difference of two rates, (events, trials) each, as if independent.
+
+    R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10. Of policies that answer different examples; pairs
+    that go together only make it wider than need be.
+    """
+    (low1, high1), (low2, high2) = wilson(*one, level), wilson(*two, level)
+    rate1, rate2 = one[0] / one[1], two[0] / two[1]
+    difference = rate1 - rate2
+    return difference - _hybrid(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid(
+        high1 - rate1, rate2 - low2, 0.0
+    )
+
+
+def newcombe(both: float, first: float, second: float, neither: float, level: float = 0.95) -> tuple[float, float]:
+    """Newcombe's hybrid score interval for a difference of paired rates, without continuity correction.
+
+    From the 2 × 2 table of pairs: rate one is (both + first)/n, rate two (both + second)/n. Wilson's limits of the two
+    rates are combined with the table's correlation φ, 0 where a margin is empty.
+    R. G. Newcombe, Statistics in Medicine 17 (1998) 2635, method 8. Raises ThinkbackError for negative counts or none.
+    """
+    if not (min(both, first, second, neither) >= 0 and 0 < both + first + second + neither < math.inf):
+        counts = f"{both:g}, {first:g}, {second:g}, {neither:g}"
+        raise ThinkbackError(f"`both`, `first`, `second`, `neither` are {counts}: give counts from 0, not all 0")
+    n = both + first + second + neither
+    one, two = (both + first) / n, (both + second) / n
+    low1, high1 = wilson(both + first, n, level)
+    low2, high2 = wilson(both + second, n, level)
+    margins = (both + first) * (second + neither) * (both + second) * (first + neither)
+    phi = (both * neither - first * second) / math.sqrt(margins) if margins > 0 else 0.0
+    down = _hybrid(one - low1, high2 - two, phi)
+    up = _hybrid(high1 - one, two - low2, phi)
+    difference = (first - second) / n
+    return difference - down, difference + up
+
+
+def _hybrid(one: float, two: float, phi: float) -> float:
+    return math.sqrt(max(0.0, one * one - 2 * phi * one * two + two * two))

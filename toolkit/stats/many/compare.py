@@ -1,0 +1,271 @@
+"""From blocks of outcomes to the two result tables: `summary` and `comparisons`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from toolkit.columns import COLUMNS, OutcomeColumn
+from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.notes import Note
+from toolkit.stats.bootstrap.f1_errors import f1_intervals
+from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
+from toolkit.stats.bootstrap.possible import keep_possible
+from toolkit.stats.bootstrap.quotients import quotients
+from toolkit.stats.bootstrap.replaced import replace_intervals
+from toolkit.stats.bootstrap.sample import WholeSample, read_sample
+from toolkit.stats.bootstrap.series import (
+    METHOD_NAMES,
+    SeriesKind,
+    SeriesPlan,
+    SeriesResults,
+    resample,
+    resampled_values,
+)
+from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
+from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
+from toolkit.stats.many.summary_notes import notes_of
+from toolkit.stats.many.told_apart import Standing
+from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.outcomes import Blocks, Store
+from toolkit.stats.metrics.resamples import Settings
+
+SUMMARY_SCHEMA = {
+    "policy": pl.String, "metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
+    "n": pl.Int64, "method": pl.String,
+}  # fmt: skip
+COMPARISONS_SCHEMA = {
+    "policy": pl.String, "baseline": pl.String, "metric": pl.String, "difference": pl.Float64, "low": pl.Float64,
+    "high": pl.Float64, "p_value": pl.Float64, "n": pl.Int64, "method": pl.String, "exact_p": pl.Float64,
+    "identical": pl.Boolean,
+}  # fmt: skip
+
+ACCURACY = "accuracy"
+"""The metric that ranks by default."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Result tables of a run.
+
+    `summary`: policy, metric, estimate, low, high, n, method (of METHOD_NAMES; null without interval).
+    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method, exact_p (McNemar's,
+    where fewer than ten examples differ, else null), identical (whether both made the same calls on every example).
+    `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
+    that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
+    (`toolkit.stats.many.ranks`), without rows where nothing is ranked.
+    """
+
+    summary: pl.DataFrame
+    comparisons: pl.DataFrame
+    metric: str
+    leader: str | None
+    n: int
+    judged: int
+    seconds: str | None
+    notes: tuple[Note, ...]
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
+
+
+def summarise(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    baseline: str | None = None,
+    leaders: Sequence[str] | None = None,
+    metric: str = ACCURACY,
+    cost: str | None = None,
+    sweeps: Sequence[str] | None = None,
+    ranked: bool = True,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> Summary:
+    """Summary and comparisons of policies on the same examples.
+
+    `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
+    and with the leader: the best by `metric`, then the lower cost, then the order given (`stats.metrics.order`), among
+    `leaders` (default: all; leave out oracles, which see gold). The cost is the one that `cost` names, by default the
+    first that is known. `sweeps`: the sweep of each policy, of which one is chosen; by default each is its own.
+    `ranked`: whether the policies are ranked. `columns` says what the columns of outcomes mean.
+    Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
+    """
+    base = [] if baseline is None else _numbers(policies, [baseline])
+    among = range(len(policies)) if leaders is None else _numbers(policies, leaders)
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    ranking = [one.name for one in sample.metrics if one.column.quality]
+    if metric not in ranking and metric != ACCURACY:
+        valued = [one.name for one, row in zip(sample.metrics, sample.estimates, strict=True) if np.isfinite(row).any()]
+        ranking = [name for name in ranking if name in valued]
+        raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
+    names = [one.name for one in sample.metrics]
+    number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
+    leader = None if number is None else sample.best(number, paid, among)
+    references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
+    pairs, same = count_pairs(sample, references), same_calls(sample, references)
+    results = _results(sample, references, pairs, settings)
+    ranks = NO_RANKS
+    if ranked and number is not None and leader is not None:
+        standing = Standing(among, leader, base[0] if base else None)
+        asked = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
+        ranks = ranks_of(sample, asked, results, pairs, settings)
+    return Summary(
+        _summary(sample, results),
+        _comparisons(sample, references, results, pairs, same),
+        metric,
+        None if leader is None else policies[leader],
+        sample.units.examples,
+        sample.judged,
+        sample.seconds,
+        tuple(notes_of(sample, results, references, settings)),
+        ranks,
+    )
+
+
+def differences(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    metric: str,
+    groups: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> pl.DataFrame:
+    """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    m, found = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    for group in groups:
+        some = _numbers(policies, group)
+        rows = np.zeros((1, len(policies)), bool)
+        rows[0, some] = sample.rows[m, some]
+        of_group = replace(
+            sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
+        )
+        pairs = count_pairs(of_group, some)
+        results = _results(of_group, some, pairs, settings)
+        found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+    return pl.concat(found)
+
+
+def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
+    """The interval of every value, and of its differences to the references."""
+    plan = sample.plan(references)
+    results = SeriesResults.of(plan)
+    if sample.units.count > 1:
+        # The resamples of clusters have no say in their intervals.
+        studentised = sample.independent and settings.method == "percentile"
+        divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
+        moments = plan.moments(sample.units) if divided else None
+        resample(sample.units, plan, settings, results, moments if studentised else None)
+        replace_intervals(sample, plan, pairs, results, settings)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
+        keep_possible(sample, results)
+    return results
+
+
+def _metric(sample: WholeSample, metric: str) -> int:
+    names = [one.name for one in sample.metrics]
+    if metric not in names:
+        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
+    return names.index(metric)
+
+
+def draws(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    metric: str,
+    *,
+    labels: Sequence[str] | None = None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> Floats:
+    """Resampled values of one metric, (policies, resamples), NaN where there is none.
+
+    The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
+    """
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    number = _metric(sample, metric)
+    only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
+    out = np.full((len(policies), settings.resamples), np.nan)
+    if sample.units.count > 1:
+        for owners, values in resampled_values(sample.units, only, settings):
+            out[list(owners)] = values
+    return out
+
+
+def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Places of the named policies."""
+    for name in names:
+        if name not in policies:
+            raise ThinkbackError(f"no policy is called `{name}`: {suggest(name, policies)}")
+    return [list(policies).index(name) for name in names]
+
+
+def _names(names: Sequence[str], index: np.ndarray) -> pl.Series:
+    return pl.Series(list(names), dtype=pl.String).gather(index)
+
+
+def _numbers_or_null(values: Floats) -> pl.Series:
+    return pl.Series(values, dtype=pl.Float64, nan_to_null=True)
+
+
+def _methods(numbers: np.ndarray) -> pl.Series:
+    return pl.Series(METHOD_NAMES, dtype=pl.String).gather(numbers.astype(np.int64))
+
+
+def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
+    """Policy after policy, metric after metric."""
+    p, m = np.nonzero(sample.rows.T)
+    columns = {
+        "policy": _names(sample.policies, p),
+        "metric": _names([metric.name for metric in sample.metrics], m),
+        "estimate": _numbers_or_null(sample.estimates[m, p]),
+        "low": _numbers_or_null(results.low[SeriesKind.VALUE, 0, m, p]),
+        "high": _numbers_or_null(results.high[SeriesKind.VALUE, 0, m, p]),
+        "n": pl.Series(sample.counts[m, p]),
+        "method": _methods(results.method[SeriesKind.VALUE, 0, m, p]),
+    }
+    return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
+
+
+def _comparisons(
+    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_]
+) -> pl.DataFrame:
+    """Policy after policy, reference after reference; differences, then reductions, metric after metric."""
+    size = len(sample.policies)
+    against = np.array(references, np.int64)
+    both = sample.rows.T[:, None, :] & sample.rows.T[against][None]  # (policies, references, metrics)
+    both &= (np.arange(size)[:, None] != against)[:, :, None]
+    reducible = np.array([metric.column.cost for metric in sample.metrics], bool)
+    p, r, reduced, m = np.nonzero(np.stack([both, both & reducible], axis=2))
+    series = (np.array([SeriesKind.DIFFERENCE, SeriesKind.REDUCTION])[reduced], r, m, p)
+    value = results.value[series]
+    gone = np.isnan(value)
+
+    def column(values: Floats) -> pl.Series:
+        return _numbers_or_null(np.where(gone, np.nan, values[series]))
+
+    names = [metric.name for metric in sample.metrics]
+    columns = {
+        "policy": _names(sample.policies, p),
+        "baseline": _names(sample.policies, against[r]),
+        "metric": _names([*names, *(f"reduction:{name}" for name in names)], m + len(names) * reduced),
+        "difference": _numbers_or_null(value),
+        "low": column(results.low),
+        "high": column(results.high),
+        "p_value": column(results.p_value),
+        "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
+        "method": _methods(np.where(gone, 0, results.method[series])),
+        "exact_p": _numbers_or_null(
+            np.where(reduced | np.isnan(results.p_value[series]), np.nan, pairs.exact_p[r, m, p])
+        ),
+        "identical": pl.Series(same[r, p]),
+    }
+    return pl.DataFrame(columns, schema=COMPARISONS_SCHEMA)

@@ -1,0 +1,80 @@
+"""How far each policy goes from a baseline to an oracle: the share of the headroom, with Fieller's interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.limits.discordant import FEW_PAIRS, tango
+from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
+from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.limits.student import single_critical
+from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.metrics import Statistic
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.stats.metrics.scan import Units, scan_statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """Shares of the headroom (P,) with limits; NaN where there is none. `room`: the headroom itself; `few`: whether a
+    policy differs from the baseline on few examples, so that its limits are Tango's.
+    """
+
+    share: Floats
+    low: Floats
+    high: Floats
+    room: float
+    few: NDArray[np.bool_]
+
+
+def captured(store: Store, column: str, baseline: int, oracle: int, level: float) -> Captured:
+    """(mean of the policy − mean of the baseline) / (mean of the oracle − mean of the baseline), of each policy.
+
+    `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
+    share of the baseline is 0 and that of the oracle 1, both without limits. A headroom that is not above 0 with limits
+    at `level` (Student's t over the resampling units) is divided by for nobody. Where a policy differs from the
+    baseline on fewer than twenty examples its limits reach at least as far as Tango's of the gain, over the headroom;
+    with clusters, where it differs on none, with these as trials.
+    """
+    units, everyone = Units(store), range(store.policies)
+    sums, has = ([Statistic(kind, column, p) for p in everyone] for kind in ("sum", "has"))
+    scan = scan_statistics(units, [*sums, *has])
+    rows, weights = (np.array([scan.index[one] for one in some]) for some in (sums, has))
+    alike, count = weights == weights[baseline], scan.total[weights[baseline]]
+    none, nobody = np.full(store.policies, np.nan), np.zeros(store.policies, bool)
+    if units.count < 2 or not count:
+        return Captured(none, none, none, np.nan, nobody)
+    means = scan.total[rows] / count
+    gain, room = means - means[baseline], float(means[oracle] - means[baseline])
+    if room <= 0 or not alike[oracle]:
+        return Captured(none, none, none, room, nobody)
+    moments, moves = np.zeros((7, store.policies)), np.zeros((4, store.policies))
+    wanted = np.unique(np.append(rows, weights[baseline]))
+    place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
+    for block in units.chunks([scan.statistics[i] for i in wanted]):
+        change = block[place] - block[place[baseline]]
+        change[np.abs(change) <= ZERO] = 0.0
+        up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+        moves += [one.sum(axis=1) for one in (up, down, up > 0, down > 0)]
+        moved = (block[place] - means[:, None] * block[weight]) * (units.count / count)
+        moments += moment_sums(moved - moved[baseline], moved[[oracle]] - moved[baseline])
+    pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
+    low, high = fieller_limits(pairs, level, tails=False)
+    independent = units.count == units.examples
+    few = alike & (moves[2:].sum(axis=0) < (FEW_PAIRS if independent else 1))
+    least, most = tango(moves[0, few], moves[1, few], float(count if independent else units.count), level)
+    low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
+    told = alike & _sure(pairs, level)
+    ends = np.isin(np.arange(len(gain)), [baseline, oracle])
+    share = np.where(told, gain / room, np.nan)
+    low, high = (np.where(told & ~ends, limit, np.nan) for limit in (low, high))
+    return Captured(share, low, high, room, few & ~ends)
+
+
+def _sure(pairs: PairMoments, level: float) -> np.ndarray:
+    """Whether mean y differs from 0."""
+    critical = single_critical(level, pairs.units)
+    return np.asarray(pairs.y**2 * (pairs.units - 1) > critical**2 * pairs.yy)

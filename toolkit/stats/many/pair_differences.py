@@ -1,0 +1,193 @@
+"""Differences between pairs of policies by one metric: limits that hold for all pairs at once, and fixes and flips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.columns import OutcomeColumn
+from toolkit.stats.bootstrap.bootstrap import product_threads
+from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.pairs import cluster_moves, few_clusters_differ
+from toolkit.stats.bootstrap.possible import within
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.limits.clusters import FEW_CLUSTERS
+from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
+from toolkit.stats.limits.f1_intervals import FEW_ERRORS
+from toolkit.stats.limits.student import shared_level
+from toolkit.stats.limits.studentised import FEW_UNITS
+from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
+from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
+from toolkit.stats.many.told_apart import joint_estimates
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.stats.metrics.resamples import Settings
+
+MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
+FEWEST_UNITS = 3
+"""With fewer resampling units there are no limits."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairDifferences:
+    """What is said of pairs of policies, all of it at once, each (pairs,).
+
+    `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
+    all pairs; `differs`: told apart; `method`: of the limits; `fixes`, `flips`: examples on which only the first, only
+    the second is right (of means over several rows: more right, less right); `n`: examples.
+    """
+
+    first: Ints
+    second: Ints
+    difference: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    differs: NDArray[np.bool_]
+    method: NDArray[np.str_]
+    fixes: Floats
+    flips: Floats
+    n: Ints
+
+
+def pair_differences(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], settings: Settings
+) -> PairDifferences:
+    """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
+
+    A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
+    critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
+    McNemar's exact one. One that few examples or clusters tell apart has Tango's too, with clusters as the trials. F1s
+    of which fewer than 30 examples tell two apart have no limits here; means of costs of fewer than 500 units are
+    marked, and all of fewer than 100 examples or ten clusters. No limit of shares is beyond −1 and 1.
+    """
+    first, second = pairs
+    policies = np.unique(np.concatenate([first, second]))
+    series = Series.of(sample, metric, policies.tolist())
+    column, units = series.metric.column, sample.units.count
+    worth = -series.value if column.cost else series.value
+    covariance = covariance_of(influences(sample, [series]))
+    estimates = joint_estimates(sample, series, worth, covariance)
+    one, other = series.owner[first], series.owner[second]
+    # Policies that do the same are one: what is said of a pair is said of its copies.
+    distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
+    told = claims(estimates, distinct[0], distinct[1], settings)
+    place = place.ravel()
+    sign = -1.0 if column.cost else 1.0
+    difference = sign * told.difference[place]
+    half = told.critical * told.error[place]
+    low, high, p_value = difference - half, difference + half, told.p_value[place]
+    method = np.full(len(first), MAX_T_FEW if _few(sample, column, units) else MAX_T, dtype="U12")
+    fixes, flips = fixes_and_flips(store, first, second)
+    counted = sample.counts[metric]
+    n = np.minimum(counted[first], counted[second])
+    withheld = np.full(len(first), units < FEWEST_UNITS)
+    if column.share and not column.rate:
+        withheld |= fixes + flips < FEW_ERRORS
+    if column.rate:
+        more, less, trials = _tables(sample, store, metric, pairs, n)
+        few, up, down, counted = more + less < FEW_PAIRS, more, less, ~np.isnan(more)
+        if not sample.independent:
+            more, less, trials, few, up, down = _tables_of_clusters(sample, store, metric, pairs)
+            counted = few
+        if counted.any():
+            score = np.full((2, len(first)), np.nan)
+            level = shared_level(told.critical, units)
+            score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
+            low = np.where(few, score[0], np.fmin(low, score[0]))
+            high = np.where(few, score[1], np.fmax(high, score[1]))
+            method[few] = TANGO
+        rare = up + down < EXACT_PAIRS
+        p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
+    if column.share:
+        low, high = within(difference, low, high, -1.0, 1.0)
+    for values in (low, high, p_value):
+        values[withheld] = np.nan
+    method[withheld] = ""
+    differs = told.differs[place] & (p_value <= 1 - settings.level + 1e-12)
+    return PairDifferences(
+        first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
+    )
+
+
+def _few(sample: WholeSample, column: OutcomeColumn, units: int) -> bool:
+    """Whether max-t limits are of so few units that they are marked."""
+    if column.cost and units < FEW_UNITS:
+        return True
+    return units < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
+
+
+def _tables(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Discordant pairs each way, and trials (pairs,); NaN where these are no 0 and 1 of the same examples."""
+    index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
+    value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
+    first, second = pairs
+    same = value[first] == value[second]
+    alike = weight[first] == weight[second]
+    # Means over several rows are pairs only where they agree on every example.
+    once = same & (scan.reach[value[first]] <= 1)
+    plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
+    more, less = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
+    tables = [np.full(len(first), np.nan) for _ in range(2)]
+    tables[0][plain], tables[1][plain] = more, less
+    return tables[0], tables[1], n.astype(np.float64)
+
+
+def _tables_of_clusters(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]:
+    """Of clusters as trials: gains, losses and trials, whether few differ, and in how many there is more, and less
+    (pairs,); NaN where the two are no rates of the same examples, or many clusters differ.
+    """
+    index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
+    value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
+    first, second = pairs
+    found = np.full((4, len(first)), np.nan)
+    trials, few = np.full(len(first), np.nan), np.zeros(len(first), bool)
+    alike = np.flatnonzero(weight[first] == weight[second])
+    if not sample.is_rate(metric) or not len(alike):
+        return found[0], found[1], trials, few, found[2], found[3]
+    wanted = np.unique(np.concatenate([value[first[alike]], value[second[alike]], weight[first[alike]]]))
+    sums = np.concatenate(list(sample.units.chunks([scan.statistics[i] for i in wanted])), axis=1)
+    rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
+    size = scan.total[weight[first[alike]]]
+    square = np.einsum("ij,ij->i", sums, sums)[np.searchsorted(wanted, weight[first[alike]])]
+    examples = np.add(*fixes_and_flips(store, first, second, one.statistics(0)[0].key))
+    near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
+    step = max(1, PAIRS_AT_ONCE // sums.shape[1])
+    for some in (near[start : start + step] for start in range(0, len(near), step)):
+        found[:, alike[some]] = cluster_moves(sums[rows[some]] - sums[others[some]])
+    few[alike] = few_clusters_differ(examples, found[2] + found[3], sample.units.count)[alike]
+    agree = found[0] + found[1] == 0
+    found[:2, alike] *= size / square
+    trials[alike] = size**2 / square
+    trials[agree] = sample.units.count
+    return found[0], found[1], trials, few, found[2], found[3]
+
+
+def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:
+    """Examples (pairs,), (pairs,) on which the first of two policies has more in a column, and less; NaN without it."""
+    if key not in store.keys:
+        return np.full(len(first), np.nan), np.full(len(first), np.nan)
+    found = np.zeros((2, len(first)))
+    policies = np.unique(np.concatenate([first, second]))
+    one, other = np.searchsorted(policies, first), np.searchsorted(policies, second)
+    for chunk in store.chunks:
+        rows = chunk.values(key, policies).astype(np.float32)  # equal means of several rows stay equal
+        known = ~np.isnan(rows)
+        plain = ((rows == 0) | (rows == 1) | ~known).all(axis=1)
+        products = plain[one] & plain[other]
+        right = np.where(plain[:, None] & known, rows, 0.0)
+        with product_threads():
+            alone = right @ (known - right).T  # of two policies, the first is right and the second known and wrong
+        found[0, products] += alone[one[products], other[products]]
+        found[1, products] += alone[other[products], one[products]]
+        for policy in np.unique(one[~products]):
+            mine = np.flatnonzero(~products & (one == policy))
+            found[0, mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
+            found[1, mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
+    return found[0], found[1]

@@ -1,0 +1,166 @@
+"""The table `ranks`: which policies are told apart, how sure the Pareto front is, what those chosen are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from toolkit.stats.bootstrap.influence import Series, influences
+from toolkit.stats.bootstrap.pairs import Pairs
+from toolkit.stats.bootstrap.possible import of_costs
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.bootstrap.series import SeriesKind, SeriesResults
+from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
+from toolkit.stats.many.baseline_limits import baseline_limits
+from toolkit.stats.many.chosen import LEAST_UNITS, families, on_halves, worth_of_the_best
+from toolkit.stats.many.front import front_shares
+from toolkit.stats.many.simultaneous import MOST_PAIRED, covariance_of, draws
+from toolkit.stats.many.told_apart import Standing, told_apart
+from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.resamples import Settings
+
+RANKS_SCHEMA = {
+    "policy": pl.String, "metric": pl.String, "rank_low": pl.Int64, "rank_high": pl.Int64, "ties": pl.Boolean,
+    "p_leader": pl.Float64, "p_baseline": pl.Float64, "baseline_low": pl.Float64, "baseline_high": pl.Float64,
+    "front_share": pl.Float64, "tried": pl.Int64, "corrected": pl.Float64, "corrected_low": pl.Float64,
+    "corrected_high": pl.Float64,
+}  # fmt: skip
+NO_RANKS = pl.DataFrame(schema=RANKS_SCHEMA)
+
+
+@dataclass(frozen=True)
+class RankedPolicies:
+    """Numbers of the metric that ranks and of the cost, who takes part, and the sweep of each policy."""
+
+    metric: int
+    cost: int | None
+    standing: Standing
+    leader: int  # its number among the references
+    sweeps: Sequence[str]
+
+
+def ranks_of(
+    sample: WholeSample, ranking: RankedPolicies, results: SeriesResults, pairs: Pairs, settings: Settings
+) -> pl.DataFrame:
+    """A row for each policy and each of the metric that ranks and the cost, where it has a value.
+
+    `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
+    leader; `p_leader`: adjusted for all pairs, and no smaller than alone where the two are not told apart alone;
+    `p_baseline`: adjusted for all differences to the baseline (the first reference of `results` and `pairs`), and no
+    smaller than alone, with the limits `baseline_low` and `baseline_high` that hold for all of these and are nowhere
+    narrower than those of `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front;
+    `tried`, `corrected` with its limits (at the metric): of one that was chosen, among how many, and its value
+    corrected for that.
+    """
+    size = len(sample.policies)
+    numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
+    values = np.full((len(numbers), len(RANKS_SCHEMA) - 2, size), np.nan)
+    wanted = [Series.of(sample, number, range(size)) for number in numbers]
+    if sample.units.count >= (2 if sample.independent else FEWEST_CLUSTERS):
+        covariance = _covariance(sample, wanted)
+        start = 0
+        for place, one in enumerate(wanted):
+            here = slice(start, start := start + len(one))
+            own = _covariance(sample, [one]) if covariance is None else covariance[here, here]
+            values[place, :7], critical = told_apart(sample, one, ranking.standing, own, settings)
+            _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
+            if ranking.standing.baseline is not None:
+                alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
+                values[place, 4] = np.maximum(values[place, 4], alone)
+                values[place, 5:7] = baseline_limits(
+                    sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
+                )
+                values[place, 5:7, ranking.standing.baseline] = np.nan
+        if covariance is not None and len(wanted) > 1:
+            values[1, 7] = _front(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
+    if sample.units.count >= LEAST_UNITS:
+        values[0, 8:] = _chosen(sample, ranking, wanted, results, settings)
+    return pl.concat(
+        _frame(sample, number, one, rows) for number, one, rows in zip(numbers, wanted, values, strict=True)
+    )
+
+
+def _no_surer(
+    told: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
+) -> None:
+    """In `told` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
+    difference alone does not tell apart.
+
+    What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
+    """
+    number = ranking.leader
+    alone = np.fmax(results.p_value[SeriesKind.DIFFERENCE, number, metric], pairs.exact_p[number, metric])
+    unsure = ~np.isnan(told[3]) & (alone > 1 - level)
+    told[3, unsure] = np.maximum(told[3], alone)[unsure]
+    tied = unsure & (told[2] == 0)
+    told[0, tied] = told[2, tied] = 1.0
+    told[1, ranking.standing.leader] += tied.sum()
+
+
+def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
+    """Of all the series together, unless one of them has too many, or all have too many to hold for each cluster."""
+    together = sum(map(len, wanted))
+    few = max(map(len, wanted)) <= MOST_PAIRED and together <= sample.units.most_statistics
+    return covariance_of(influences(sample, wanted)) if few else None
+
+
+def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
+    """The rows of one metric."""
+    has = np.flatnonzero(series.owner >= 0)
+    told = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
+    frame = pl.DataFrame(
+        {
+            "policy": pl.Series([sample.policies[p] for p in has], dtype=pl.String),
+            "metric": pl.Series([sample.metrics[number].name] * len(has), dtype=pl.String),
+            **{name: pl.Series(row, dtype=pl.Float64, nan_to_null=True) for name, row in told.items()},
+        }
+    )
+    return frame.cast(RANKS_SCHEMA)  # type: ignore[arg-type]
+
+
+def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings) -> Floats:
+    """Share of the draws (P,) in which each policy that can lead is on the front."""
+    shares = np.full(len(quality.owner), np.nan)
+    own = np.array([p for p in among if quality.owner[p] >= 0 and cost.owner[p] >= 0], np.int64)
+    if not len(own):
+        return shares
+    both = np.stack([quality.owner[own], cost.owner[own]])
+    (upper, lower), point = np.unique(both, axis=1, return_inverse=True)
+    sign, split = -1 if quality.metric.column.cost else 1, len(quality)
+    points = (
+        (sign * (quality.value[upper, None] + block[:split][upper]), cost.value[lower, None] + block[split:][lower])
+        for block in draws(covariance, settings)
+    )
+    shares[own] = front_shares(points)[point.ravel()]
+    return shares
+
+
+def _chosen(
+    sample: WholeSample, ranking: RankedPolicies, wanted: Sequence[Series], results: SeriesResults, settings: Settings
+) -> Floats:
+    """How many were tried, the corrected value and its limits (4, P), of the leader and the best of each sweep."""
+    out = np.full((4, len(sample.policies)), np.nan)
+    quality, falling = wanted[0], wanted[0].metric.column.cost
+    own = [p for p in ranking.standing.among if quality.owner[p] >= 0]
+    if len(own) < 2:
+        return out
+    values = [on_halves(sample, one, settings.seed) for one in wanted]
+    low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
+    share = quality.metric.column.share
+    least, most = 0.0 if share or of_costs(quality.metric) else -np.inf, 1.0 if share else np.inf
+    for family in reversed(families(ranking.sweeps, own)):  # the leader's last
+        if len(family) < 2:
+            continue
+        halves = [
+            np.where((one.owner[family] >= 0)[:, None], both[:, one.owner[family]], np.nan)
+            for one, both in zip(wanted, values, strict=True)
+        ]
+        corrected = worth_of_the_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
+        best = sample.best(ranking.metric, ranking.cost, family)
+        moved = corrected - sample.estimates[ranking.metric, best]
+        ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
+        out[:, best] = len(family), corrected, max(min(ends), least), min(max(ends), most)
+    return out

@@ -1,0 +1,388 @@
+"""Claims about many policies at once: one critical value for all pairs, rank sets, adjusted p-values.
+
+The critical value is the level-quantile of the largest studentised deviation of any pair (max-t), from sums of the
+units' influences under standard normal multipliers (Chernozhukov, Chetverikov and Kato, Annals of Statistics 41, 2013).
+Given the influences, such sums are normal with the influences' matrix of cross-products as covariance. So they are
+drawn from that matrix, whatever the number of units. Multinomial resamples would be too lumpy for policies that differ
+on a handful of examples.
+
+Of few units that matrix is of a low rank: what is drawn from it knows of far fewer comparisons than there are, and
+some of equal policies would be told apart in half of all runs. They get Bonferroni's bound for Student's t in its place
+(step-down: Holm 1979).
+
+Pairs that are told apart are left out and the critical value is taken again, until no further pair is (step-down:
+Romano and Wolf, Econometrica 73, 2005). Sets of ranks follow from the pairs (Mogstad, Romano, Shaikh and Wilhelm,
+Review of Economic Studies 91, 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.bootstrap.bootstrap import product_threads
+from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p
+from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.limits.student import both_tails, normal_size, student_size
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.resamples import Settings
+
+MOST_PAIRED = 1_000
+"""Policies of which all pairs are compared; of more, only those that can be the best."""
+
+SCREENING = 0.1
+"""Share of the error rate that is spent on finding those."""
+
+DRAWN_AT_ONCE = 256
+"""Draws made by one generator. Part of the definition of the draws: do not vary it."""
+
+BLOCKS_AT_ONCE = 8
+"""Blocks of draws that are made before they are used; only speed depends on it."""
+
+PAIRS_OF_DRAWS = 256
+"""Pairs whose deviations are taken at once; only speed depends on it."""
+
+KEEP_DRAWS = 64 * 2**20
+"""Bytes up to which draws are kept between the steps of a search."""
+
+STREAM = 16
+"""Keeps the generators of the draws apart from those of the resamples."""
+
+FEW_UNITS = 100
+"""Of fewer units the critical value is Bonferroni's."""
+
+NO_VARIANCE = 1e-13
+"""Relative to the variances of two policies, that of their difference is 0 up to here: float addition leaves this."""
+
+PAIRS_AT_ONCE = 2**21
+"""Sums over clusters that are compared at once."""
+
+MOST_STEPS = 20
+
+NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, eq=False)
+class JointEstimates:
+    """Estimates of K policies on the same units. Of each, more is better.
+
+    `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are;
+    `trials`: where all values are shares of the same examples, each a unit with 0 or 1, how many these are; `sums` (K,
+    units): where the units are clusters of examples of which all values are shares, the sums over each.
+    """
+
+    value: Floats
+    covariance: Floats
+    units: int
+    trials: int | None = None
+    sums: Floats | None = None
+
+    @classmethod
+    def of(cls, value: Floats, influence: Floats) -> JointEstimates:
+        """From the influences (K, units): by how much a unit's weight of 1 moves each estimate; they add up to 0.
+
+        Of a mean of n values x it is (x − mean)/n. Where units are clusters it is the sum over the cluster.
+        """
+        return cls(value, covariance_of([influence]), influence.shape[1])
+
+    def some(self, which: Ints) -> JointEstimates:
+        """Some of the policies."""
+        sums = None if self.sums is None else self.sums[which]
+        return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)], sums=sums)
+
+    def errors(self, first: Ints, second: Ints) -> Floats:
+        """Standard errors of the differences of pairs (pairs,), with the divisor units − 1; 0 where they are one.
+
+        A difference that is the same on every unit has the error of a single draw of that size.
+        """
+        difference = self.value[first] - self.value[second]
+        return error_of(difference, *self._variance(first, second), self.units)
+
+    def exact(self, first: Ints, second: Ints) -> Floats:
+        """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`, or of the clusters;
+        else 0.
+
+        Outcomes are 0 or 1, so the sums of squares are numbers of examples.
+        """
+        found = np.zeros(len(first))
+        if self.sums is not None:
+            near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
+            up, down = clusters_apart(self.sums, first[near], second[near])
+            few = up + down < EXACT_PAIRS
+            found[near[few]] = exact_p(up[few], down[few])
+            return found
+        if self.trials is None:
+            return found
+        more = np.rint((self.value[first] - self.value[second]) * self.trials)
+        spread, _ = self._variance(first, second)
+        differ = np.clip(np.rint(spread * self.trials**2 + more**2 / self.trials), 0, None)
+        few = differ < EXACT_PAIRS
+        fewer = np.clip((differ[few] - np.abs(more[few])) // 2, 0, None)
+        found[few] = exact_p(fewer, differ[few] - fewer)
+        return found
+
+    def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Variances of the differences of pairs, and the sums of those of the two."""
+        own = np.diag(self.covariance)
+        both = own[first] + own[second]
+        return both - 2 * self.covariance[first, second], both
+
+
+def error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
+    """Standard errors of differences, whose `variance` float addition left over where it is tiny beside `both`."""
+    constant = variance <= NO_VARIANCE * both
+    spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
+    differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
+    return np.sqrt(np.where(constant & differs, difference**2 / units, spread))
+
+
+def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) -> NDArray[np.bool_]:
+    """Pairs (pairs,) that may differ in fewer clusters: so many, each by the largest sum, have larger squares.
+
+    It takes one product of matrices, and leaves few pairs to count.
+    """
+    with product_threads():
+        products = sums @ sums.T
+    own = np.diag(products)
+    square = own[first] + own[second] - 2 * products[first, second]
+    return np.asarray(square <= clusters * np.abs(sums).max(initial=0.0) ** 2 * (1 + 1e-9))
+
+
+def clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
+    """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
+    found = np.zeros((2, len(first)))
+    step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
+    for start in range(0, len(first), step):
+        here = slice(start, start + step)
+        move = sums[first[here]] - sums[second[here]]
+        found[:, here] = (move > ZERO).sum(axis=1), (move < -ZERO).sum(axis=1)
+    return found
+
+
+def covariance_of(influences: Iterable[Floats]) -> Floats:
+    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order."""
+    total: Floats | None = None
+    with product_threads():
+        for block in influences:
+            product = block @ block.T
+            total = product if total is None else total + product
+    return np.zeros((0, 0)) if total is None else total
+
+
+@dataclass(frozen=True, eq=False)
+class PairClaims:
+    """What is claimed about pairs of policies, all of it true in `level` of all runs.
+
+    `first`, `second` (pairs,): places of the policies; `difference`: first minus second; `error`; `critical`: of an
+    interval difference ± critical · error; the intervals of all pairs hold at once; `differs` (pairs,) bool: they are
+    told apart; `p_value`: adjusted for all pairs, below 1 − level where they are. An interval that leaves out 0 tells
+    apart, but the steps may do so where the interval does not.
+    """
+
+    first: Ints
+    second: Ints
+    difference: Floats
+    error: Floats
+    critical: float
+    differs: NDArray[np.bool_]
+    p_value: Floats
+    policies: int
+
+    @property
+    def low(self) -> Floats:
+        """Lower limits (pairs,) that hold for all pairs at once."""
+        return self.difference - self.critical * self.error
+
+    @property
+    def high(self) -> Floats:
+        """Upper limits (pairs,)."""
+        return self.difference + self.critical * self.error
+
+    @cached_property
+    def better(self) -> NDArray[np.bool_]:
+        """Whether one policy is told to be better than another (K, K)."""
+        found = np.zeros((self.policies, self.policies), bool)
+        up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
+        found[self.first[up], self.second[up]] = True
+        found[self.second[down], self.first[down]] = True
+        return found
+
+    def p_values(self, policy: int) -> Floats:
+        """Adjusted p-values (K,) of the pairs that a policy is in; 1 for itself."""
+        out = np.ones(self.policies)
+        for one, other in ((self.first, self.second), (self.second, self.first)):
+            mine = one == policy
+            out[other[mine]] = self.p_value[mine]
+        return out
+
+
+def all_pairs(estimates: JointEstimates, settings: Settings) -> PairClaims:
+    """All pairs of policies."""
+    first, second = np.triu_indices(len(estimates.value), 1)
+    return claims(estimates, first, second, settings)
+
+
+def to_one(estimates: JointEstimates, reference: int, settings: Settings) -> PairClaims:
+    """Every other policy against one that was named before the data were seen (many-to-one)."""
+    others = np.delete(np.arange(len(estimates.value)), reference)
+    return claims(estimates, others, np.full(len(others), reference), settings)
+
+
+def rank_sets(found: PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
+    """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
+
+    From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
+    stands for.
+    """
+    many = np.ones(found.policies, np.int64) if copies is None else copies
+    return 1 + many @ found.better, many.sum() - found.better @ many
+
+
+def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> PairClaims:
+    """Claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
+
+    A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
+    freedom, and put on the scale of the normal distribution. Where fewer than ten examples, or clusters, tell 0/1
+    outcomes apart, McNemar's exact test must do so too.
+    """
+    freedom = max(estimates.units - 1, 1)
+    difference = estimates.value[first] - estimates.value[second]
+    error = estimates.errors(first, second)
+    left = error > 0
+    size = np.zeros(len(first))
+    np.divide(np.abs(difference), error, out=size, where=left)
+    if estimates.units < FEW_UNITS:
+        return _bonferroni(estimates, first, second, difference, error, size, settings)
+    size = normal_size(size, freedom)
+    least = np.maximum(both_tails(size), estimates.exact(first, second))
+    differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
+    alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
+    drawn = _drawn(_roots(estimates.covariance), settings)
+    for step in range(MOST_STEPS):
+        if not left.any() or (step and size[left].max() < alone):
+            break
+        largest = np.sort(_largest(drawn, first[left], second[left], error[left], estimates, settings))
+        # The draw above which a pair has an adjusted p-value of at most 1 − level.
+        place = max(1, math.floor((1 - settings.level) * (len(largest) + 1) + 1e-9))
+        critical = max(float(largest[-place]), alone)
+        widest = widest if step else critical
+        exceeding = len(largest) - np.searchsorted(largest, size[left])
+        adjusted = np.maximum((1 + exceeding) / (len(largest) + 1), least[left])
+        p_value[left] = np.maximum(adjusted, p_value[differs].max(initial=0.0))
+        found = np.flatnonzero(left & (size > critical) & (least <= 1 - settings.level + 1e-9))
+        differs[found], left[found] = True, False
+        if not len(found):
+            break
+    student = float(student_size(np.array(widest), freedom))
+    return PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
+
+
+def _bonferroni(
+    estimates: JointEstimates, first: Ints, second: Ints, difference: Floats, error: Floats, size: Floats,
+    settings: Settings,
+) -> PairClaims:  # fmt: skip
+    """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
+    from scipy.special import stdtr, stdtrit
+
+    freedom, pairs = max(estimates.units - 1, 1), max(1, int((error > 0).sum()))
+    alone = np.maximum(2 * stdtr(freedom, -size), estimates.exact(first, second))
+    alone = np.where(error > 0, alone, 1.0)
+    order = np.argsort(alone, kind="stable")
+    times = np.maximum(pairs - np.arange(len(order)), 1)
+    p_value = np.empty(len(order))
+    p_value[order] = np.minimum(1.0, np.maximum.accumulate(alone[order] * times))
+    critical = float(stdtrit(freedom, 1 - (1 - settings.level) / (2 * pairs)))
+    differs = (p_value <= 1 - settings.level) & (error > 0)
+    return PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
+
+
+def screened(gap: Floats, error: Floats, units: int) -> Floats:
+    """p-values (K,) of "could be the best", of more policies than can be paired.
+
+    `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
+    since any policy could have had the best estimate.
+    """
+    size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
+    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) / 2 * len(gap) * (len(gap) - 1))
+
+
+def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
+    """Two-sided p-values (K,) of more differences to a policy named beforehand than can be taken together."""
+    size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
+    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
+
+
+def bonferroni_critical(policies: int, units: int, level: float) -> float:
+    """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
+    size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
+    return float(student_size(np.array(size), max(units - 1, 1)))
+
+
+def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
+    """Normal deviations of K estimates from their means, in blocks (K, draws) that make up `settings.resamples`."""
+    roots, blocks = _roots(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
+    make = partial(_block, roots, settings=settings)
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        with product_threads() as pool:
+            made = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
+        yield from made
+
+
+def _roots(covariance: Floats) -> Floats:
+    """The symmetric square root, which no choice among equal eigenvectors changes."""
+    with product_threads():
+        values, vectors = np.linalg.eigh(covariance)
+        kept = np.where(values > 1e-12 * max(values.max(initial=0.0), 0.0), values, 0.0)
+        return np.asarray((vectors * np.sqrt(kept)) @ vectors.T)
+
+
+def _block(roots: Floats, number: int, settings: Settings) -> Floats:
+    """Deviations (K, draws) of one block of draws."""
+    size = min(DRAWN_AT_ONCE, settings.resamples - number * DRAWN_AT_ONCE)
+    generator = np.random.default_rng([settings.seed, STREAM, number])
+    return roots @ generator.standard_normal((DRAWN_AT_ONCE, len(roots)))[:size].T
+
+
+def _drawn(roots: Floats, settings: Settings) -> Callable[[int], NDArray[np.float32]]:
+    """Gives the deviations (K, draws) of a block of draws by its number; each is drawn once, unless all are too many
+    to be kept.
+    """
+
+    def block(number: int) -> NDArray[np.float32]:
+        return _block(roots, number, settings).astype(np.float32)
+
+    return cache(block) if 4 * len(roots) * settings.resamples <= KEEP_DRAWS else block
+
+
+def _largest(
+    block: Callable[[int], NDArray[np.float32]], first: Ints, second: Ints, error: Floats, estimates: JointEstimates,
+    settings: Settings,
+) -> NDArray[np.float32]:  # fmt: skip
+    """The largest studentised deviation of any of the pairs in each draw, (B,)."""
+    units = estimates.units
+    shrink = np.sqrt(units / max(units - 1, 1))  # the draws have the divisor `units`
+    order = np.argsort(first, kind="stable")
+    first, second, scale = first[order], second[order], (shrink / error).astype(np.float32)[order][:, None]
+
+    def work(number: int) -> NDArray[np.float32]:
+        drawn = block(number)
+        best = np.zeros(drawn.shape[1], np.float32)
+        for start in range(0, len(first), PAIRS_OF_DRAWS):
+            here = slice(start, start + PAIRS_OF_DRAWS)
+            one = first[here]
+            deviation = drawn[second[here]]
+            deviation -= drawn[one[0]] if one[0] == one[-1] else drawn[one]
+            np.abs(deviation, out=deviation)
+            deviation *= scale[here]
+            np.maximum(best, deviation.max(axis=0), out=best)
+        return best
+
+    blocks = range(-(-settings.resamples // DRAWN_AT_ONCE))
+    with product_threads() as pool:
+        return np.concatenate(list(pool.map(work, blocks)))

@@ -1,0 +1,153 @@
+"""What a reader of the result tables must know: which examples, metrics and intervals are not as usual, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from toolkit.errors import listed
+from toolkit.notes import Note, note, warning
+from toolkit.stats.bootstrap.sample import WholeSample
+from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
+from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
+from toolkit.stats.limits.f1_intervals import FEWEST_GOLD
+from toolkit.stats.metrics.resamples import Settings
+
+BATCHED = 1.5
+"""Seconds of waiting over seconds of the device, above which calls have shared a batch."""
+BATCHED_SECONDS = "batched_seconds"
+WAITING, DEVICE = "latency_s", "device_s"
+SECONDS = (WAITING, "generation_s", "verification_s")
+
+
+def notes_of(
+    sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
+) -> Iterator[Note]:
+    """The notes of a summary, in the order in which they are printed."""
+    yield from _on_examples(sample)
+    yield from _on_metrics(sample, results, settings)
+    yield from on_seconds(sample)
+    yield from _on_intervals(sample, results, references, settings)
+
+
+def _on_examples(sample: WholeSample) -> Iterator[Note]:
+    n, units = sample.units.examples, sample.units.count
+    if sample.judged < n:
+        left_out = "left out of the metrics that need verdicts; their costs stay"
+        yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
+    yield from notes_on_units(n, units)
+
+
+def notes_on_units(n: int, units: int) -> Iterator[Note]:
+    """What is said of n examples in so many resampling units; warnings where these are few clusters."""
+    clusters = f"{units} clusters of {n} examples"
+    if units == 1:
+        yield note("one_unit", "one resampling unit: no intervals and no p-values")
+    elif units < min(n, FEWEST_CLUSTERS):
+        yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
+    elif units < n:
+        if units < FEW_CLUSTERS:
+            yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
+        how = f"exact limits for rates, Student's t with {units - 1} degrees of freedom for all else"
+        yield note("clusters", f"{clusters}, which count as the trials: {how}")
+
+
+def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
+    for m, metric in enumerate(sample.metrics):
+        told = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
+        gone = [sample.policies[p] for p in np.flatnonzero(told & np.isnan(sample.estimates[m]))]
+        if gone and metric.column.computed == "ratio":
+            text = f"{metric.column.label}: not known of, or divided by 0 for, {_named(gone)}: no value"
+            yield note("no_ratio", text, gone, [metric.name])
+        elif gone and metric.column.cost:
+            text = f"{metric.column.label}: not logged for everything that {_named(gone)} paid: no value"
+            text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
+            yield note("not_logged", text, gone, [metric.name])
+    for metric in sample.metrics:
+        if metric.column.computed == "seconds":
+            paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
+            paid += f" · {metric.column.scale:,g}" if metric.column.scale != 1 else ""
+            yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
+    for m, metric in enumerate(sample.metrics):
+        method, estimates = results.method[SeriesKind.VALUE, 0, m], sample.estimates[m]
+        few = [sample.policies[p] for p in np.flatnonzero(method == METHOD_NAMES.index("wilson"))]
+        if few:
+            text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
+            yield note("few_events", text, few, [metric.name])
+        exact = np.isin(method, [METHOD_NAMES.index(f"korn-graubard{few}") for few in ("", "_few")])
+        alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
+        if alike:
+            text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
+            yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
+
+
+def on_seconds(sample: WholeSample) -> Iterator[Note]:
+    """Seconds that were measured while other calls ran on the same device add up to no user's wait."""
+    means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
+    if WAITING not in means or DEVICE not in means:
+        return
+    waiting, device = means[WAITING], means[DEVICE]
+    with np.errstate(invalid="ignore"):
+        shared = np.flatnonzero((device > 0) & (waiting > BATCHED * device))
+    if len(shared):
+        most = int(shared[np.argmax(waiting[shared] / device[shared])])
+        text = of_batches(waiting[most], device[most], f"`{sample.policies[most]}`: ")
+        yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
+
+
+def of_batches(waiting: float, device: float, whose: str = "") -> str:
+    """What is said beside a sum of seconds that were measured in batches."""
+    seen = f"{whose}{waiting:.3g} s of waiting, {device:.3g} s of the device"
+    return f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
+
+
+def _on_intervals(
+    sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
+) -> Iterator[Note]:
+    yield from _on_withheld(sample, results)
+    dropped = (results.method == 0) & (results.kept > 0)
+    if dropped.any():
+        metrics = _metrics(sample, dropped)
+        text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
+        yield note("too_few_resamples", text, metrics=metrics)
+    fallen = (results.method == METHOD_NAMES.index("percentile")) & (results.low != results.high)
+    for number, reference in enumerate(references):
+        fallen[SeriesKind.DIFFERENCE :, number, :, reference] = False
+    if settings.method == "bca" and fallen.any():
+        text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
+        yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
+
+
+def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
+    """Of values that have no interval, though resamples have values."""
+    if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
+        return
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    rare = [
+        metric.name
+        for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
+        if on and metric.column.computed == "labels" and sample.independent
+    ]
+    if rare:
+        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
+        yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
+    divided = np.array([metric.over_mean is not None for metric in sample.metrics])
+    bare[: SeriesKind.REDUCTION] &= divided[:, None]
+    if bare.any():
+        metrics = _metrics(sample, bare)
+        why = "what is divided by is not significantly different from 0"
+        yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
+
+
+def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
+    """Names of the metrics and reductions of some series (kinds, references, metrics, policies)."""
+    found = {
+        ("reduction:" if kind == SeriesKind.REDUCTION else "") + sample.metrics[m].name
+        for kind, m in np.argwhere(series.any(axis=(1, 3)))
+    }
+    return sorted(found)
+
+
+def _named(names: Sequence[str], most: int = 3) -> str:
+    return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,262 @@
+"""Every metric as sums over resampling units and a small function of the sums.
+
+A metric names its statistics: numbers of one example that are added over examples, units and resamples. It then turns
+arrays of such sums into values. So a bootstrap needs to know nothing but statistics and functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from toolkit.columns import COLUMNS, OutcomeColumn, find, row_of
+from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.outcomes import Chunk
+from toolkit.stats.metrics.resamples import Settings
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number of an example. `policy` and `label` are indices, -1 where it has none.
+
+    Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
+    any policy is judged; `used` 1 where the policy's F1 counts the example; `tp`, `pred`, `support` the share of a
+    label predicted where it is gold, predicted at all, and gold, over these; `gold` the label's gold over those judged
+    for any policy.
+    """
+
+    kind: str
+    key: str = ""
+    policy: int = -1
+    label: int = -1
+
+
+def _used(chunk: Chunk, policies: Ints) -> np.ndarray:
+    """Examples that each policy's F1 counts (policies, E): gold known and the outcome judged."""
+    known = np.broadcast_to(_gold(chunk) >= 0, (len(policies), len(chunk)))
+    return known & ~np.isnan(chunk.values("correct", policies)) if chunk.has("correct") else known
+
+
+def _gold(chunk: Chunk) -> Ints:
+    """Gold labels (E,); −1 where there is none."""
+    return np.full(len(chunk), -1) if chunk.gold is None else chunk.gold
+
+
+def _predicted(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> Floats:
+    return np.where(where, chunk.values(label, policies), 0.0)
+
+
+def _zero_for_null(values: Floats) -> Floats:
+    return np.where(np.isnan(values), 0.0, values)
+
+
+ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
+    "sum": lambda chunk, key, label, who: _zero_for_null(chunk.values(key, who)),
+    "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
+    "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
+    "judged": lambda chunk, key, label, who: chunk.judged[None],
+    "used": lambda chunk, key, label, who: _used(chunk, who),
+    "tp": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who) & (_gold(chunk) == label)),
+    "pred": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who)),
+    "support": lambda chunk, key, label, who: _used(chunk, who) & (_gold(chunk) == label),
+    "gold": lambda chunk, key, label, who: (chunk.judged & (_gold(chunk) == label))[None],
+}
+
+
+def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
+    """Values of the statistics on the examples of a chunk, (statistics, E) float64."""
+    out = np.empty((len(statistics), len(chunk)))
+    alike: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    for row, one in enumerate(statistics):
+        alike.setdefault((one.kind, one.key, one.label), []).append((one.policy, row))
+    for (kind, key, label), found in alike.items():
+        policies, rows = np.array(sorted(found), np.int64).T
+        out[rows] = ROWS[kind](chunk, key, label, policies)
+    out += 0.0  # no −0
+    return out
+
+
+@dataclass(frozen=True)
+class _Named:
+    column: OutcomeColumn
+
+    @property
+    def name(self) -> str:
+        """The name in the tables."""
+        return str(self.column.metric)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The metrics that it is made of: itself alone."""
+        return (self,)
+
+    @property
+    def of_cost(self) -> bool:
+        """Whether it is the mean of a cost, times a number."""
+        return False
+
+    @property
+    def long_tail(self) -> bool:
+        """Whether it is the mean of a cost that is no rate, so that few examples may carry much of the sum."""
+        return self.of_cost and not self.column.rate
+
+    @property
+    def over_mean(self) -> tuple[Any, Any] | None:
+        """The mean of a cost and the mean that it is divided by, where it is such a quotient."""
+        return None
+
+
+@dataclass(frozen=True)
+class Mean(_Named):
+    """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
+
+    key: str
+    factor: float
+
+    @property
+    def of_cost(self) -> bool:
+        """Means of costs."""
+        return self.column.cost
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """Sum and weight."""
+        weight = Statistic("size") if self.column.cost else Statistic("has", self.key, policy)
+        return (Statistic("sum", self.key, policy), weight)
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Examples with a value."""
+        return (Statistic("has", self.key, policy),)
+
+    def value(self, sums: Sequence[Floats]) -> Floats:
+        """Sum over weight; NaN where nothing has weight."""
+        total, weight = sums
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / weight
+        return mean if self.factor == 1.0 else mean * self.factor
+
+
+@dataclass(frozen=True)
+class F1(_Named):
+    """F1 of one label (`which` is its index), or over all (None): their plain mean, or `weighted` by gold support.
+
+    2TP / (2TP + FP + FN) is 2TP / (predicted + gold support). A label without gold in the sample is left out.
+    """
+
+    labels: int
+    which: int | None = None
+    weighted: bool = False
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """(tp, predicted, support, gold) for each label used, label after label."""
+        wanted = range(self.labels) if self.which is None else [self.which]
+        kinds = {"tp": policy, "pred": policy, "support": policy, "gold": -1}
+        return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Examples that the policy's F1s count."""
+        return (Statistic("used", "", policy),)
+
+    def value(self, sums: Sequence[Floats]) -> Floats:
+        """F1 from the sums; NaN where no wanted label has gold."""
+        shape = np.broadcast_shapes(*(s.shape for s in sums))
+        total, weights = np.zeros(shape), np.zeros(shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for start in range(0, len(sums), 4):
+                tp, predicted, support, gold = sums[start : start + 4]
+                present = gold > 0
+                f1 = 2 * tp / (predicted + support)
+                weight = np.where(present, support if self.weighted else 1.0, 0.0)
+                total += np.where(present, f1 * weight, 0.0)
+                weights += weight
+            return total / weights
+
+
+@dataclass(frozen=True)
+class Ratio(_Named):
+    """One metric divided by another, if there is one, each over its own examples; no value where the second is 0."""
+
+    over: Metric
+    under: Metric | None
+
+    @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The metrics that it is made of."""
+        return (self.over,) if self.under is None else (self.over, self.under)
+
+    @property
+    def of_cost(self) -> bool:
+        """A cost times a number; a quotient is none."""
+        return self.under is None and self.over.of_cost
+
+    @property
+    def over_mean(self) -> tuple[Metric, Metric] | None:
+        """The two, unless the second is no plain mean."""
+        if self.under is None or not self.over.of_cost or len(self.under.statistics(0)) != 2:
+            return None
+        return self.over, self.under
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """Those of its parts."""
+        return tuple(statistic for part in self.parts for statistic in part.statistics(policy))
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Those of the metric above the line."""
+        return self.over.counted(policy)
+
+    def value(self, sums: Sequence[Floats]) -> Floats:
+        """The quotient times the column's `per`; NaN where there is none."""
+        split = len(self.over.statistics(0))
+        over = self.over.value(sums[:split]) * self.column.per
+        if self.under is None:
+            return over
+        under = self.under.value(sums[split:])
+        shape = np.broadcast_shapes(over.shape, under.shape)
+        return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
+
+
+Metric = Mean | F1 | Ratio
+"""Names its `statistics`, those that add up to the number of its examples, and the function of their sums."""
+
+
+def catalogue(
+    keys: Iterable[str],
+    labels: Sequence[str] | None,
+    settings: Settings,
+    seconds: str | None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+) -> list[Metric]:
+    """The metrics of a run that has the columns `keys`, in the order of the table of columns.
+
+    Columns of one row, such as `recall_2` and `recall_10`, follow their numbers. `seconds`: the key euros come from.
+    Ratios come last.
+    """
+    stored = [column for column in columns if not column.computed]
+    own: dict[OutcomeColumn, list[str]] = {}
+    for key in sorted(keys, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]):
+        own.setdefault(row_of(key, stored), []).append(key)
+    found: list[Metric] = []
+    for column in columns:
+        if column.computed == "labels":
+            found += _f1s(column, labels or ())
+        elif column.computed == "seconds" and seconds is not None:
+            found.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
+        elif column.metric is not None:
+            found += [Mean(find(key, stored), key, column.per) for key in own.get(column, ())]
+    named = {metric.name: metric for metric in found}
+    named_too: dict[str, Metric | None] = {"": None, **named}
+    ratios = [column for column in columns if column.computed == "ratio" and named_too.keys() >= set(column.ratio)]
+    return found + [Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
+
+
+def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
+    """The F1s of a row: of each label, or one over all."""
+    if not column.family:
+        return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []
+    named = [replace(column, metric=f"{column.name}{label}", family=False) for label in labels]
+    return [F1(one, len(labels), which) for which, one in enumerate(named)]

@@ -1,0 +1,236 @@
+"""The outcomes of a run: pieces of neighbouring examples, given back chunk by chunk, by column and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import ThinkbackError, listed
+from toolkit.stats.metrics.kept import Floats, Ints, Keeper, Slab
+
+CHUNK = 4096
+"""Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
+
+PIECE_BYTES = 64 * 2**20
+"""Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
+
+ANSWER = "word"
+"""The column of answers, as numbers that stand for the same answer under every policy of an example."""
+
+Key = str | int
+"""A column of outcomes, or the number of a label whose predicted share is meant."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeBlock:
+    """Outcomes of P policies on the same E examples, in example_id order.
+
+    `example_ids` (E,); `unit` (E,) int64: resampling unit of each example, numbered from 0 over the whole run
+    (the example itself, or its cluster); `values`: numeric column of `outcomes` -> (P, E) float64, NaN for null;
+    `gold` (E,): index into the labels, -1 where there is none; `predicted` (P, E, L): share of each predicted
+    label (a null prediction has no share); both None where the examples share no label space.
+    """
+
+    example_ids: NDArray[np.object_]
+    unit: Ints
+    values: Mapping[str, Floats]
+    gold: NDArray[np.int32] | None = None
+    predicted: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        arrays = [*self.values.values(), *(a for a in (self.gold, self.predicted) if a is not None)]
+        return int(sum(a.nbytes for a in arrays) + self.unit.nbytes)
+
+    def cut(self, start: int, stop: int) -> OutcomeBlock:
+        """The examples from `start` up to `stop`, as views."""
+        return OutcomeBlock(
+            self.example_ids[start:stop],
+            self.unit[start:stop],
+            {key: value[:, start:stop] for key, value in self.values.items()},
+            None if self.gold is None else self.gold[start:stop],
+            None if self.predicted is None else self.predicted[:, start:stop],
+        )
+
+
+Blocks = Callable[[], Iterator[OutcomeBlock]]
+"""Starts a pass over the blocks."""
+
+
+def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
+    """The same blocks with shapes and keys checked at the door."""
+
+    def passes() -> Iterator[OutcomeBlock]:
+        keys: frozenset[str] | None = None
+        for block in blocks():
+            found = frozenset(block.values)
+            if keys is not None and found != keys:
+                odd = listed(sorted(found ^ keys))
+                raise ThinkbackError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
+            keys = found
+            _check(block, policies, labels)
+            yield block
+
+    return passes
+
+
+def _check(block: OutcomeBlock, policies: int, labels: int | None) -> None:
+    size = len(block)
+    if len(block.example_ids) != size:
+        raise ThinkbackError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
+    for key, value in block.values.items():
+        if value.shape != (policies, size):
+            raise ThinkbackError(
+                f"column `{key}` of a block of outcomes has shape {value.shape}, "
+                f"not {policies} policies by {size} examples"
+            )
+        if np.isinf(value).any():
+            policy, row = np.argwhere(np.isinf(value))[0]
+            raise ThinkbackError(
+                f"column `{key}` is infinite for example `{block.example_ids[row]}` (policy number {policy + 1}): "
+                "leave a missing value null"
+            )
+    if labels is not None:
+        if block.gold is None or block.predicted is None:
+            raise ThinkbackError("labels are given, but a block of outcomes has no gold or predicted labels")
+        if block.predicted.shape != (policies, size, labels) or block.gold.shape != (size,):
+            raise ThinkbackError(
+                f"predicted labels of a block have shape {block.predicted.shape}, "
+                f"not {policies} policies by {size} examples by {labels} labels"
+            )
+
+
+class Piece(Protocol):
+    """Neighbouring examples of every policy."""
+
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        ...
+
+    @property
+    def keys(self) -> Collection[Key]:
+        """Columns that there are."""
+        ...
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column, or a label's predicted shares, of some policies in ascending order and of the examples from `start`
+        up to `stop`, (policies, E).
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class KeptPiece:
+    """A piece whose columns are tables with a row for each policy, which `keeper` keeps."""
+
+    size: int
+    slabs: Mapping[Key, Slab]
+    keeper: Keeper
+
+    @property
+    def keys(self) -> Collection[Key]:
+        """Columns that there are."""
+        return self.slabs.keys()
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column of some policies and examples, (policies, E)."""
+        return self.slabs[key].rows(policies, start, stop)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Up to CHUNK examples of every policy: pieces, each from one of its examples up to another."""
+
+    unit: Ints
+    gold: NDArray[np.int64] | None
+    policies: int
+    parts: tuple[tuple[Piece, int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def values(self, key: Key, policies: Ints) -> Floats:
+        """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
+        found = [piece.values(key, policies, start, stop) for piece, start, stop in self.parts]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+    def has(self, key: Key) -> bool:
+        """Whether there is such a column."""
+        return key in self.parts[0][0].keys
+
+    @cached_property
+    def judged(self) -> NDArray[np.bool_]:
+        """Whether some policy is judged (E,)."""
+        if not self.has("correct"):
+            return np.ones(len(self), bool)
+        return np.asarray(~np.isnan(self.values("correct", np.arange(self.policies))).all(axis=0))
+
+
+class Store:
+    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the pieces are cut.
+
+    `policies`: how many there are; `keys`: numeric columns.
+    """
+
+    def __init__(
+        self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
+    ) -> None:
+        self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        self._pieces, self._gold = pieces, gold
+        ends = np.cumsum([0, *(piece.size for piece in pieces)])
+        for first in range(0, len(unit), CHUNK):
+            last = min(first + CHUNK, len(unit))
+            inside = range(int(np.searchsorted(ends, first, "right")) - 1, int(np.searchsorted(ends, last, "left")))
+            parts = tuple(
+                (pieces[i], int(max(first - ends[i], 0)), int(min(last - ends[i], pieces[i].size))) for i in inside
+            )
+            own = None if gold is None else gold[first:last]
+            self.chunks.append(Chunk(unit[first:last], own, policies, parts))
+
+    def only(self, keys: Sequence[str]) -> Store:
+        """The same with some of its numeric columns."""
+        return Store(self._pieces, self.unit, self._gold, self.policies, keys)
+
+    @classmethod
+    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
+        """The outcomes of blocks, which are read once and kept compact."""
+        keeper = Keeper()
+        pieces: list[Piece] = []
+        pending: list[OutcomeBlock] = []
+        units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
+        keys: tuple[str, ...] = ()
+        for block in checked(blocks, policies, labels)():
+            keys = keys or tuple(block.values)
+            units.append(block.unit)
+            if block.gold is not None:
+                golds.append(np.asarray(block.gold, np.int64))
+            most = max(1, PIECE_BYTES * len(block) // max(block.nbytes, 1))
+            for start in range(0, len(block), most):
+                part = block.cut(start, min(len(block), start + most))
+                pending.append(part)
+                size += part.nbytes
+                if size >= PIECE_BYTES:
+                    pieces.append(_kept(pending, keys, keeper))
+                    pending, size = [], 0
+        if pending:
+            pieces.append(_kept(pending, keys, keeper))
+        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys)
+
+
+def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> KeptPiece:
+    """Blocks as one piece."""
+    slabs: dict[Key, Slab] = {key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys}
+    shares = [b.predicted for b in blocks if b.predicted is not None]
+    for label in range(shares[0].shape[2] if shares else 0):
+        slabs[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
+    return KeptPiece(sum(map(len, blocks)), slabs, keeper)

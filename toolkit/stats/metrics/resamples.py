@@ -1,0 +1,154 @@
+"""The resamples that all policies and metrics of a run share, and the settings of their intervals.
+
+The one set of counts is the pairing: whatever is summed with it was seen on the same drawn examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.settings import check, setting
+from toolkit.stats.metrics.kept import Ints
+from toolkit.stats.metrics.outcomes import CHUNK
+
+METHODS = ("percentile", "bca")
+
+MOST_RESAMPLES = 1_000_000
+
+COUNT_ROWS = 256
+"""Resamples drawn by one generator. Part of the definition of the resamples: do not vary it."""
+
+COUNTED_AT_ONCE = 2**14
+"""Numbers that one call counts, of as many resamples as that makes; only speed depends on it."""
+
+KEEP_COUNTS = 256 * 2**20
+"""Counts are drawn once and kept up to this many bytes; beyond it only the last chunk's are kept."""
+
+THREADS = min(8, os.cpu_count() or 1)
+
+Counts = NDArray[np.uint8]
+"""How often a unit is drawn. The probability of more than 255 times is below 10^-500."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How intervals and euros are computed.
+
+    `kw` kilowatts per device and `eur_per_kwh` turn device seconds into euros.
+    """
+
+    resamples: int = setting(10_000, low=1, high=MOST_RESAMPLES, what=f"an integer from 1 to {MOST_RESAMPLES:,}")
+    level: float = setting(0.95, above=0, below=1)
+    method: str = setting("percentile", choices=METHODS)
+    seed: int = setting(0, low=0)
+    kw: float = setting(0.25, low=0, high=1e9, what="a number, at least 0")
+    eur_per_kwh: float = setting(0.25, low=0, high=1e9, what="a number, at least 0")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def settings_of(settings: Settings | None, **named: Any) -> Settings:
+    """Settings as functions take them: whole, or some of them by keyword, None standing for the default.
+
+    ThinkbackError where they are given in both ways.
+    """
+    given = {name: value for name, value in named.items() if value is not None}
+    if settings is None:
+        return Settings(**given)
+    for name in given:
+        raise ThinkbackError(f"`settings` holds {argument(name)} too; give one of the two")
+    return settings
+
+
+def check_level(level: float) -> None:
+    """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
+    if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
+        raise ThinkbackError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
+
+
+ROUNDING = 1e-12
+"""A limit that is no farther from the margin lies on it."""
+
+
+def check_margin(margin: float) -> None:
+    """Raises ThinkbackError where a margin is no difference in accuracy, such as one in points."""
+    if not 0 <= margin < 1:
+        raise ThinkbackError(
+            f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
+        )
+
+
+def not_worse(low: float, margin: float) -> bool:
+    """Whether the lower end of the interval of a gain rules out a loss of the margin: it is above −margin."""
+    return low > -margin + ROUNDING
+
+
+class Resamples:
+    """B resamples of n units: how often each unit is drawn, chunk by chunk.
+
+    Counts are exact multinomials: n draws are split over fixed chunks of units, then drawn within each chunk, by
+    generators keyed by (seed, chunk, row of resamples).
+    """
+
+    def __init__(self, units: int, resamples: int, seed: int) -> None:
+        self.units = units
+        self.resamples = resamples
+        self.seed = seed
+        self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
+        if len(self.sizes) == 1:
+            self.draws: Ints = np.full((resamples, 1), units, np.int64)
+        else:
+            split = np.random.default_rng([seed, 0])
+            self.draws = split.multinomial(units, np.array(self.sizes) / units, size=resamples)  # (B, chunks)
+        self._keep = resamples * units <= KEEP_COUNTS
+        self._held: dict[int, Counts] = {}
+
+    @property
+    def most_draws(self) -> int:
+        """Most draws that any chunk gets in any resample."""
+        return int(self.draws.max())
+
+    def counts(self, chunk: int) -> Counts:
+        """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
+        if chunk in self._held:
+            return self._held[chunk]
+        out = np.empty((self.resamples, self.sizes[chunk]), np.uint8)
+        rows = range(0, self.resamples, COUNT_ROWS)
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda i: self._draw(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
+        if not self._keep:
+            self._held.clear()
+        self._held[chunk] = out
+        return out
+
+    def by_rows(self) -> Iterator[Counts]:
+        """The same counts for all units at once, (up to 256 resamples, units), resample after resample."""
+        for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
+            out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)
+            for chunk, size in enumerate(self.sizes):
+                self._draw(chunk, row, out[:, chunk * CHUNK : chunk * CHUNK + size])
+            yield out
+
+    def _draw(self, chunk: int, row: int, out: Counts) -> None:
+        """Counts of one chunk in one row of resamples, into `out`."""
+        draws = self.draws[row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
+        ends = np.cumsum(draws)
+        size = self.sizes[chunk]
+        generator = np.random.default_rng([self.seed, chunk + 1, row])
+        drawn = generator.integers(0, size, size=int(ends[-1]), dtype=np.uint16)
+        rows = max(1, COUNTED_AT_ONCE // size)
+        for first in range(0, len(draws), rows):
+            some = draws[first : first + rows]
+            keys = drawn[ends[first] - some[0] : ends[first + len(some) - 1]]
+            if len(some) > 1:
+                keys = keys + np.repeat(np.arange(len(some)) * size, some)
+            out[first : first + len(some)] = np.bincount(keys, minlength=len(some) * size).reshape(-1, size)
