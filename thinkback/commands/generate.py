@@ -42,7 +42,7 @@ def generate(
     data's folder: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
     verifiers, features and hidden states, and seals it again; nothing in it is changed.
     """
-    from generate.recipes.recipe_file import load_recipe
+    from generate.recipes.recipe import load_recipe
     from generate.sampling.sampling_plan import make_plan
     from generate.sampling.sampling_run import generate as run
     from thinkback import console

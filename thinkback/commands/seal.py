@@ -26,7 +26,7 @@ def seal(
     Validates it, sorts its shards, and writes the manifest that lists them. With --with-failures, seals an unfinished
     run of `thinkback generate` without what was not answered.
     """
-    from generate.sampling.unfinished import is_unfinished
+    from generate.sampling.sampling_run import is_unfinished
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.log import seal_log
@@ -49,7 +49,7 @@ def seal(
 
 def _seal_run(log: Path) -> None:
     """What `--with-failures` does with an unfinished run."""
-    from generate.sampling.unfinished import seal_unfinished
+    from generate.sampling.sampling_run import seal_unfinished
     from thinkback import console
     from thinkback.commands.generate import said_failures, say_generated
 

@@ -160,8 +160,7 @@ def _claims(
 def _planted(
     out: Path, examples: int, traces: int, seed: int, name: str | None, force: bool, given: Mapping[str, Any]
 ) -> None:
-    from generate.simulation.planted import simulate_planted
-    from generate.simulation.planted_model import PlantedModel
+    from generate.simulation.planted import PlantedModel, simulate_planted
     from thinkback import console
 
     model = PlantedModel(**given)
