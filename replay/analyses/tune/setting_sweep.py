@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from toolkit.errors import ThinkbackError

@@ -11,8 +11,7 @@ from replay.data.block import LogBlock
 from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.data.contents import Contents
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, needs_of, nested
-from replay.policies.policy_errors import errors_of
+from replay.policies.base import Policy, errors_of, needs_of, nested
 from replay.sampling.learned import Learned
 from toolkit.log import Log
 
