@@ -41,7 +41,7 @@ def test_a_verifier_comes_into_the_log_and_says_what_it_is_worth(thinkback: Call
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as -1,-2"),
+        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as 1,2"),
         (("--folds", "1"), "`--folds` is 1"),
         (("--inputs", "feature:none"), "the log has no feature `none`"),
         (("--states", "other"), "no model `other` has hidden states in the log"),
