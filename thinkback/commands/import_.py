@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import toolkit
 from thinkback import options
 from thinkback.options import option, positional
 
@@ -15,11 +16,8 @@ if TYPE_CHECKING:
     from toolkit.imports import ImportReport, RecoveryReport
 
 
-FORMATS = (
-    "lm-eval", "inspect", "openai-batch", "vllm", "nemo-skills", "lighteval", "evalplus", "helm", "matharena",
-    "search-and-learn", "verl",
-)  # fmt: skip
-"""The formats that have a command of their own; what they are is read when one is called."""
+FORMATS = tuple(sorted(file.stem for file in Path(toolkit.__path__[0], "imports/formats/maps").glob("*.toml")))
+"""The formats that have a command of their own, a mapping file each; what they are is read when one is called."""
 
 Paths = Annotated[list[str], positional("PATH…", "Files, folders, globs, archives, or any fsspec address.")]
 Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the mapping's.", "KEY=VALUE")]

@@ -18,9 +18,17 @@ from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
 from toolkit.imports.files.source_files import likely_bytes
 from toolkit.imports.map.expressions import SourceRows
-from toolkit.imports.map.mapped_columns import by_row_order, every_value, needed_columns, source_rules, text_columns
 from toolkit.imports.map.mapping import ImportMapping
-from toolkit.imports.map.opening import Beside, beside, opened_rows
+from toolkit.imports.map.opening import (
+    Beside,
+    beside,
+    by_row_order,
+    every_value,
+    needed_columns,
+    opened_rows,
+    source_rules,
+    text_columns,
+)
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
 from toolkit.imports.rows.source_blocks import source_blocks
 from toolkit.imports.rows.source_table import SourceTable

@@ -259,6 +259,8 @@ class _MappingKeys:
     answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
     verifiers: tuple[Values, ...] = setting((), read=_verifiers)
     features: Values = setting({}, read=_features)
+    format: Mapping[str, Any] = setting({})
+    """Which files a known tool writes that it is for; see `toolkit.imports.formats`."""
 
 
 @dataclass(frozen=True, kw_only=True)
