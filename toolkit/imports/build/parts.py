@@ -30,9 +30,8 @@ from toolkit.imports.map.opening import (
     text_columns,
 )
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
-from toolkit.imports.rows.source_blocks import source_blocks
 from toolkit.imports.rows.source_table import SourceTable
-from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files
+from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files, source_blocks
 from toolkit.work_places import remove
 
 WHOLE_BYTES = 96 * 2**20

@@ -19,7 +19,7 @@ from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
 from toolkit.imports.files import file_names
 from toolkit.imports.files.paths import is_path
-from toolkit.imports.files.records import WHOLE
+from toolkit.imports.rows.json_files import WHOLE
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
 

@@ -11,9 +11,9 @@ import polars as pl
 from toolkit.errors import first_line
 from toolkit.imports.files.literals import holds, known, lists
 from toolkit.imports.files.paths import expression, fields_of
-from toolkit.imports.files.records import AROUND, Records
 from toolkit.imports.map.expressions import SourceRows, roots
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
+from toolkit.imports.rows.json_files import AROUND, Records
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.imports.rows.sources import PLACES, SourceRules
 from toolkit.log import schema_of
