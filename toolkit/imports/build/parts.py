@@ -16,7 +16,7 @@ import polars as pl
 from toolkit.errors import ThinkbackError
 from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
-from toolkit.imports.files.source_files import likely_bytes
+from toolkit.imports.files.found_files import likely_bytes
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
 from toolkit.imports.map.opening import (

@@ -28,15 +28,15 @@ from typing import IO, Any
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.imports.files.archives import UNPACKERS
 from toolkit.imports.files.file_names import columns_of, columns_of_path, fits_pattern, relative
-from toolkit.imports.files.source_files import (
-    FORMATS,
-    PACKED,
+from toolkit.imports.files.found_files import (
     SHRUNK,
+    TABLES,
     FolderRules,
     chunks,
+    find_tables,
     format_of,
-    found_files,
     local_path,
     plain_path,
 )
@@ -99,8 +99,8 @@ class SourceFiles:
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    fits = partial(fits_pattern, rules.path, endings=PACKED) if rules.path is not None else None
-    addresses = found_files(sources, FolderRules(rules.path, fits, rules.beside))
+    fits = partial(fits_pattern, rules.path, endings=tuple(UNPACKERS)) if rules.path is not None else None
+    addresses = find_tables(sources, FolderRules(rules.path, fits, rules.beside))
     found = addresses.files
     paths = relative([str(plain_path(address)) for address in found])
     named = _named(found, rules)
@@ -114,7 +114,7 @@ def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(plain_path(address)), PACKED) for address in found]
+    told = [columns_of_path(rules.path, str(plain_path(address)), tuple(UNPACKERS)) for address in found]
     frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
@@ -165,7 +165,7 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
     """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
     ending = format_of(opened.address)
     if ending is None:
-        known = ", ".join(sorted(FORMATS))
+        known = ", ".join(sorted(TABLES))
         raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
     blocks, before = _READERS[ending](opened, rules), 0
     while True:
