@@ -110,7 +110,7 @@ class _Tried:
         return self.sample[column] if way is None else read_answers(self.sample[column], [way])
 
 
-def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
+def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
     """The least change of the rules that makes most answers of a sample right, or else readable.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone.
@@ -134,7 +134,7 @@ def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMappi
     return None
 
 
-def other_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
+def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
     """The kind of answer in whose form several wrong answers of a sample are exactly their gold.
 
     `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
@@ -155,7 +155,7 @@ def other_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMappin
     return Cure(_settings(mapping, change), helped[best], sample.height, harms=harm)
 
 
-def text_setting(mapping: ImportMapping) -> str | None:
+def _text_setting(mapping: ImportMapping) -> str | None:
     """The setting that reads answers from the text in the place of the answers that are mapped, where there is one."""
     alone = mapping.traces[0].columns if len(mapping.traces) == 1 else {}
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
@@ -173,7 +173,7 @@ def _columns(mapping: ImportMapping) -> list[str]:
     """What answers may be read from: the mapped answers and, where a setting can say so, the text."""
     if not any("answer" in table.columns for table in mapping.traces):
         return ["text"]
-    return ["answer", "text"] if text_setting(mapping) else ["answer"]
+    return ["answer", "text"] if _text_setting(mapping) else ["answer"]
 
 
 def _numbers(gold: pl.Series) -> bool:
@@ -189,7 +189,7 @@ def _is_number(text: str) -> bool:
 def _settings(mapping: ImportMapping, change: _Change) -> str:
     """What to add to the command."""
     column, way = change.reading
-    own = text_setting(mapping)
+    own = _text_setting(mapping)
     changed = [
         *([f"answers.kind={change.kind}"] if change.kind != mapping.answers.kind else []),
         *([own] if own and column == "text" else []),
@@ -348,7 +348,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         found = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
         doubts, found = (doubts, found) if found else ([whole], [whole])
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
-    own = text_setting(mapping) if mapping.answers.read and not reread else None
+    own = _text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
         wrong=sampled.wrong(meant),
@@ -386,7 +386,7 @@ def _cured(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> Doubt:
     """A doubt with what is likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
-    return replace(doubt, cure=likely_cure(sample, others, mapping))
+    return replace(doubt, cure=_likely_cure(sample, others, mapping))
 
 
 def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> Cure | None:
@@ -394,7 +394,7 @@ def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> 
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
     others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
-    return other_form(sample, others, mapping)
+    return _likely_form(sample, others, mapping)
 
 
 @dataclass(frozen=True)

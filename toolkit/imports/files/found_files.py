@@ -153,7 +153,7 @@ def _looking(source: str) -> Iterator[_Source]:
             folder = path.rstrip("/") or path
             yield _Source(source, system, [], [folder], folder)
         else:
-            root = fixed_part(path)
+            root = _fixed_part(path)
             found = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
             folders = [name for name in found if system.isdir(name)]
             yield _Source(source, system, [name for name in found if system.isfile(name)], folders, root)
@@ -372,7 +372,7 @@ def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[st
     return fitting, len(known) - len(fitting)
 
 
-def fixed_part(pattern: str) -> str:
+def _fixed_part(pattern: str) -> str:
     """The folder at the beginning of a glob in which it has no sign of one; empty where a path is no glob."""
     signs = [place for place in map(pattern.find, "*?[") if place >= 0]
     return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""

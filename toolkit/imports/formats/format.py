@@ -119,14 +119,14 @@ def head_of(file: FoundFile) -> FileHead:
         if (begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin))) or file.ending == ".eval":
             with file.seekable() as opened, open_archive(file.address, opened) as archive:
                 return FileHead(file.path, frozenset(), frozenset(archive.members))
-        return FileHead(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))
+        return FileHead(file.path, _first_keys(begin.decode("utf-8-sig", "ignore")))
     except ThinkbackError as error:
         return FileHead(file.path, frozenset(), fault=str(error))
     except (OSError, ValueError, *_BROKEN) as error:
         return FileHead(file.path, frozenset(), fault=f"`{file.address}` can't be read: {first_line(error)}")
 
 
-def first_keys(text: str) -> frozenset[str]:
+def _first_keys(text: str) -> frozenset[str]:
     """The keys of the first JSON object that a text begins with, or a list in it; those seen, where it is cut off."""
     keys: list[str] = []
     open_: list[str] = []

@@ -104,7 +104,7 @@ def _imported(
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
-    again = asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+    again = _asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
     told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes, *again)
     return replace(report, notes=told)
 
@@ -244,7 +244,7 @@ def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
     return relative([f"{folder}/" for folder in folders])
 
 
-def asked_again(log: Path, mapping: ImportMapping) -> list[str]:
+def _asked_again(log: Path, mapping: ImportMapping) -> list[str]:
     """A line where examples have the question of another, with the settings that make them one."""
     opened = open_log(log)
     questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()

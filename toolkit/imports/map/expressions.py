@@ -81,7 +81,7 @@ class SourceRows(SourceTable):
         try:
             frame, whole = self._placed(found, texts, names)
             made = pl.sql_expr(found.with_reduced(whole))
-            return evaluated(frame, made.alias(key))
+            return _evaluated(frame, made.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
@@ -145,7 +145,7 @@ class SourceRows(SourceTable):
         names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
-        passed = found.untouched(passed_columns(found.sql)).intersection(names)
+        passed = found.untouched(_passed_columns(found.sql)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
@@ -289,7 +289,7 @@ _PASSING = {
 """Kinds of nodes and functions whose text result is made of their arguments' texts, whatever numbers these spell."""
 
 
-def passed_columns(sql: str) -> set[str]:
+def _passed_columns(sql: str) -> set[str]:
     """The columns of an expression that it only passes on or joins; none where DuckDB can't parse it."""
     import duckdb
 
@@ -324,7 +324,7 @@ _TOGETHER = 4
 """Columns whose types one part of an expression may ask for at once."""
 
 
-def evaluated(frame: pl.DataFrame, made: pl.Expr) -> pl.Series:
+def _evaluated(frame: pl.DataFrame, made: pl.Expr) -> pl.Series:
     """An expression's values. A polars error where there are none, whatever the types of the empty columns."""
     try:
         return _values(frame, made, {})

@@ -281,10 +281,10 @@ def _overrule(top: dict[str, Any], given: str) -> None:
         table = table.setdefault(part, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict):
         raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
-    table[name] = setting_value(text)
+    table[name] = _setting_value(text)
 
 
-def setting_value(text: str) -> Any:
+def _setting_value(text: str) -> Any:
     """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
     if text.lstrip().startswith("'"):
         return text

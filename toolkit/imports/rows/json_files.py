@@ -1,7 +1,8 @@
 """JSON lines and JSON lists of objects as frames; numbers that a text may be made of keep their literals.
 
 Polars reads plain files, fast. Where it would change how a number is written in a column that the mapping takes as
-text, or where it can't read the file, Python's parser reads it.
+text, or where it can't read the file, Python's parser reads it. DuckDB's readers can't: they write `1.80e1` as `18.0`,
+`1.10` as `1.1`, and 9007199254740993.0 as its neighbour.
 
 Rows may lie inside of JSON: the mapping's `records` is a path to a list of objects, or to an object that holds them by
 key. Under a list every object is a row. Under an object whose values are objects, or lists of them, so is each of
