@@ -251,7 +251,12 @@ def _document(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
 
 
 def _table(
-    opened: _Opened, rules: SourceRules, scan: Callable[[Path | IO[bytes]], pl.LazyFrame], larger: int, texts: bool
+    opened: _Opened,
+    rules: SourceRules,
+    read: Callable[[IO[bytes]], pl.DataFrame],
+    scan: Callable[[Path], pl.LazyFrame],
+    larger: int,
+    texts: bool,
 ) -> Iterator[SourceTable]:
     """A table that polars reads. Its rows are `larger` than the file; those of CSV are `texts`.
 
@@ -260,7 +265,7 @@ def _table(
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
-        frame = scan(io.BytesIO(opened.whole())).collect()
+        frame = read(io.BytesIO(opened.whole()))
         yield SourceTable(frame, _kinds(frame.lazy())[0] if texts else {})
         return
     path = opened.on_disk(opened.folder)
@@ -302,12 +307,20 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
     return kinds, told["__rows"]
 
 
+def _separated(separator: str) -> Callable[[_Opened, SourceRules], Iterator[SourceTable]]:
+    read = partial(pl.read_csv, separator=separator, infer_schema=False)
+    scan = partial(pl.scan_csv, separator=separator, infer_schema=False, glob=False)
+    return partial(_table, read=read, scan=scan, larger=1, texts=True)
+
+
 _PARQUET = partial(
-    _table, scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False), larger=SHRUNK, texts=False
+    _table,
+    read=pl.read_parquet,
+    scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
+    larger=SHRUNK,
+    texts=False,
 )
-_CSV = partial(_table, scan=partial(pl.scan_csv, infer_schema=False, glob=False), larger=1, texts=True)
-_TSV = partial(_table, scan=partial(pl.scan_csv, separator="\t", infer_schema=False, glob=False), larger=1, texts=True)
 _READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
-    ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _CSV, ".tsv": _TSV,
+    ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
     ".jsonl": _lines, ".ndjson": _lines, ".json": _document,
 }  # fmt: skip
