@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -52,8 +53,8 @@ class Statistic:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, seen: Prefix, owner: type) -> np.ndarray:
-        return seen.statistics[self._name]
+    def __get__(self, seen: Prefix | None, owner: type) -> Any:
+        return self if seen is None else seen.statistics[self._name]
 
 
 @dataclass(frozen=True)
