@@ -25,24 +25,24 @@ DECIMALS = 9
 
 def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior: Prior) -> Prior:
     """The prior fitted on every scored, valid trace of a pool of the development split that has all features."""
-    values, scores = development_rows(pool, verifier, features)
+    values, scores = _development_rows(pool, verifier, features)
     if len(scores) < FEWEST:
         raise ThinkbackError(
             f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
             f"at least {FEWEST} are needed"
         )
-    return replace(prior, fit=MODELS[prior.model](values, scores), left_out=null_rows(pool, verifier, features))
+    return replace(prior, fit=MODELS[prior.model](values, scores), left_out=_null_rows(pool, verifier, features))
 
 
-def development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
     columns = np.stack([pool.features[name] for name in features], axis=-1)  # (E, T, F)
     known = pool.scored(verifier) & ~np.isnan(columns).any(axis=-1)
     return columns[known], pool.scores[verifier].score[known]
 
 
-def null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
-    """What `development_rows` leaves out for a null feature."""
+def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
+    """What `_development_rows` leaves out for a null feature."""
     null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     named = tuple(name for name, where in null.items() if where.any())

@@ -25,15 +25,15 @@ SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 
 def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
     """`conformal` with the thresholds of every class, from the examples of a block that the log can serve."""
-    labels = shared_labels(block)
+    labels = _shared_labels(block)
     trajectory = walk_block(block, walk)
     stopped = cut(trajectory, how)
     scores = by_label(block, trajectory, stopped.step, labels)
     gold = block.examples["gold"].to_list()
-    return replace(conformal, fit=class_thresholds(conformal, labels, scores, gold, stopped.reason == 0))
+    return replace(conformal, fit=_class_thresholds(conformal, labels, scores, gold, stopped.reason == 0))
 
 
-def class_thresholds(
+def _class_thresholds(
     conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], served: np.ndarray
 ) -> Mapping[str, float]:
     """Threshold by label: the k-th lowest score that a class's label got, k = ⌊alpha · (n + 1)⌋ of n examples.
@@ -53,7 +53,7 @@ def class_thresholds(
     return thresholds
 
 
-def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
+def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
     """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
     code, score = trajectory.revealed.code, trajectory.revealed.score
     row, at = np.nonzero((code >= 0) & (np.arange(code.shape[1]) < step[:, None]) & ~np.isnan(score))
@@ -64,7 +64,7 @@ def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.n
 
 def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """The same by label (E, L)."""
-    best = label_scores(trajectory, step, trajectory.pool.answers)
+    best = _label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)
     for i, label in enumerate(labels):
@@ -104,7 +104,7 @@ def measure_sets(
     )
 
 
-def shared_labels(block: LogBlock) -> list[str]:
+def _shared_labels(block: LogBlock) -> list[str]:
     """The one label space of the block's examples."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:

@@ -234,7 +234,7 @@ class Sample(Policy):
             for part, rule in self.readers.items():
                 contents.require_columns(rule.reads, part)
             if self.abandon is not None:
-                require_abandon(contents, self.abandon, self.pool)
+                _require_abandon(contents, self.abandon, self.pool)
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
@@ -252,7 +252,7 @@ class Sample(Policy):
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
         pool = str(self.pool)
-        abandoning = Needs() if self.abandon is None else abandon_needs(contents, self.abandon, pool)
+        abandoning = Needs() if self.abandon is None else _abandon_needs(contents, self.abandon, pool)
         return abandoning | Needs(
             pools=frozenset([pool]),
             scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
@@ -364,8 +364,8 @@ class Sample(Policy):
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         if self.means_one:
-            return path_of_any(on.block.pools[str(self.pool)], self.abandon, outcome)
-        return path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
+            return _path_of_any(on.block.pools[str(self.pool)], self.abandon, outcome)
+        return _path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its steps up to the stop, in one of its orders."""
@@ -398,14 +398,14 @@ class Sample(Policy):
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
             scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
-            yield from score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
+            yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
         if self.abandon is not None:
-            yield from unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
+            yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         """The verifications that it may pay: of valid traces, and to decide who is given up, within its cap."""
         verifier = self.verifier if self.verifies else None
-        yield from payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
+        yield from _payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
 
     def _within(self, block: LogBlock) -> np.ndarray:
         """The traces within its cap (E, T); orders, and the mean of one sample, are of the whole pool."""
@@ -443,7 +443,7 @@ def every_example(pool: str | None) -> Sample:
     return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
 
 
-def path_of_any(pool: LoggedPool, abandon: Abandon | None, outcome: Outcome) -> PolicyPath:
+def _path_of_any(pool: LoggedPool, abandon: Abandon | None, outcome: Outcome) -> PolicyPath:
     """One trace of the pool, each as likely as the others."""
     calls: Calls = {(pool.name, None): any_one(pool)}
     if abandon is not None:
@@ -454,7 +454,7 @@ def path_of_any(pool: LoggedPool, abandon: Abandon | None, outcome: Outcome) -> 
     return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
 
 
-def path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
+def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
     """A realization for each order; `selector` tells the chosen trace of a policy with one."""
     made, chosen = [], None
     for walk, step in outcome.runs:
@@ -500,7 +500,7 @@ CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
 RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 
 
-def score_remarks(
+def _score_remarks(
     verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
 ) -> Iterator[Remark]:
     """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
@@ -531,7 +531,7 @@ BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "positio
 """Columns of traces that are known before a trace is written."""
 
 
-def require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
+def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     """Raise for what a log lacks, and on a pool whose traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
     late = _later(contents, abandon.verifier, abandon.tokens)
@@ -576,7 +576,7 @@ def _early(verifier: str, tokens: int) -> bool:
     return named is not None and int(named[1]) <= tokens
 
 
-def abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
+def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
     """The verifier's scores, and the seconds of the first tokens where the log has them."""
     seconds = (seconds_column(cost, abandon.tokens) for cost in SECONDS)
     logged = [name for name in seconds if name in contents.trace_columns and contents.trace_columns[name].is_numeric()]
@@ -588,7 +588,7 @@ def abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
     )
 
 
-def payable(
+def _payable(
     pool: LoggedPool, within: np.ndarray, verifier: str | None, unscored: Unscored, abandon: Abandon | None
 ) -> Iterator[Payable]:
     """The verifications of the traces `within` (E, T) that a policy may pay: by its verifier, and to give traces up."""
@@ -601,7 +601,7 @@ def payable(
         yield Payable(pool.name, verifier, within & valid, unscored)
 
 
-def unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
+def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
     """Of the traces `within` (E, T) that are given up: how many have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
     given_up = fates_of(logged, abandon).given_up & within

@@ -41,7 +41,7 @@ def trace_rows(block: LogBlock, slice_: str, samples: Iterable[int], judged: boo
     for sample in samples:
         if sample >= int(pool.size[0]):
             continue
-        row: dict[str, Any] = {"of": slice_, "sample": sample, "answer": word_of(block, int(pool.word[0, sample]))}
+        row: dict[str, Any] = {"of": slice_, "sample": sample, "answer": _word_of(block, int(pool.word[0, sample]))}
         if judged:
             row["correct"] = known(pool.judged[0, sample])
         row["completion_tokens"] = known(pool.costs["completion_tokens"][0, sample])
@@ -60,7 +60,7 @@ def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
     return {"part": part, **{name: known(float(named[name])) for name in COST_COLUMNS}}
 
 
-def word_of(block: LogBlock, word: int) -> str | None:
+def _word_of(block: LogBlock, word: int) -> str | None:
     """An answer by its number in the block's vocabulary; None for -1."""
     return block.vocabulary[word] if word >= 0 else None
 
@@ -81,7 +81,7 @@ def why_ended(ending: str, cap: int, ruled: bool) -> str:
     }.get(ending, ending)
 
 
-def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
+def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
     """One row for each step up to the one at which the policy stops, on the only example of a block.
 
     Where everything is generated before anything is verified, or a few traces are, a step 0 comes first; a lazy walk
@@ -140,23 +140,23 @@ def step_stages(
     """
     walk, title = walks[repetition], f"`{name}`"
     if len(walks) > 1 or walk.permuted:
-        yield order_stage(block, name, walks, how, select)
+        yield _order_stage(block, name, walks, how, select)
         title = f"{title}, order {repetition} of {len(walks)}"
     if exact is not None:
-        yield winner_stage(block, name, walk, exact)
+        yield _winner_stage(block, name, walk, exact)
         walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
     title += f", select `{select.name}`" if select.checked else ""
-    yield step_stage(block, title, walk_block(block, walk), how, select)
+    yield _step_stage(block, title, walk_block(block, walk), how, select)
 
 
-def step_stage(block: LogBlock, title: str, trajectory: Trajectory, how: Cut, select: Select) -> Stage:
+def _step_stage(block: LogBlock, title: str, trajectory: Trajectory, how: Cut, select: Select) -> Stage:
     """The steps of a walk, and the traces that it generated."""
-    rows = step_table(block, trajectory, how, select)
+    rows = _step_table(block, trajectory, how, select)
     seen = trajectory.place[0, : int(trajectory.paid_traces(cut(trajectory, how).step)[0])] if len(rows) else ()
     return Stage(title, rows, traces=tuple((trajectory.walk.pool, int(sample)) for sample in seen))
 
 
-def order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, select: Select) -> Stage:
+def _order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, select: Select) -> Stage:
     """One row for each of several orders: where it stopped, its ending, its answer and what it cost."""
     rows = []
     for number, walk in enumerate(walks):
@@ -179,7 +179,7 @@ def order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, sel
     return Stage(f"`{name}`, all {len(walks)} orders", pl.DataFrame(rows, infer_schema_length=None))
 
 
-def winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> Stage:
+def _winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> Stage:
     """Every trace that can win when so many are verified at random, with the probability that it does."""
     trajectory = walk_block(block, replace(walk, order=Generation()))
     sample, probability = possible_winners(trajectory, verifications)
@@ -210,7 +210,7 @@ def pool_stage(block: LogBlock, name: str, walk: Walk) -> Stage:
 
 def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     """Answers by their numbers in the block's vocabulary, null for -1."""
-    return pl.Series([word_of(block, int(word)) for word in words], dtype=pl.String)
+    return pl.Series([_word_of(block, int(word)) for word in words], dtype=pl.String)
 
 
 def _words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:

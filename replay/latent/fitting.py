@@ -80,7 +80,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
     scored = material.held & ~(seen & (folds == NO_FOLD))
     began = time.monotonic()
-    fits = material.fit(parts, nested_values(log, material, folds, len(parts) - 1))
+    fits = material.fit(parts, _nested_values(log, material, folds, len(parts) - 1))
     fitted = time.monotonic()
     table = material.score(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
     seconds = {"training": fitted - began, "scoring": time.monotonic() - fitted}
@@ -127,7 +127,7 @@ def _deal(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
         trained = material.held & chosen
         _check_classes(traces.right[trained], train_on, lacking)
         folds = _folds(traces, trained, material.settings)
-        parts = parts_of(folds, trained)
+        parts = _parts_of(folds, trained)
         for part in parts:
             _check_classes(traces.right[part], f"{train_on}, but for one fold", lacking)
         out = material.one_class(parts)
@@ -163,7 +163,7 @@ def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, i
 def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
     if not settings.folds and (traces.fold == NO_FOLD).all():
         return np.full(len(traces.right), NO_FOLD)
-    return assign_folds(traces, trained, settings.folds, settings.seed)
+    return _assign_folds(traces, trained, settings.folds, settings.seed)
 
 
 def _score_rows(material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float) -> pl.DataFrame:
@@ -225,7 +225,7 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     return made
 
 
-def assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) -> np.ndarray:
+def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) -> np.ndarray:
     """The fold (N,) of each trace of a question that is trained on, of whatever pool, else -1.
 
     `trained` (N,): the traces that are trained on. Where a score that is read was made in folds, these are taken, and
@@ -269,7 +269,7 @@ def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int,
         return {int(group): fold for fold, (_, inside) in enumerate(parts) for group in np.unique(groups[inside])}
 
 
-def parts_of(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
+def _parts_of(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
     """The rows (N,) that each model is trained on: one model without each fold, and last one that sees all."""
     count = int(folds.max(initial=NO_FOLD)) + 1
     return [*(trained & (folds != fold) for fold in range(count)), trained]
@@ -282,12 +282,12 @@ Unseen = frozenset[int]
 """Folds that a model has not seen."""
 
 
-def nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
+def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
     """For each fold what is read (N, V) of the traces of the other folds, by models that saw neither. `folds` (N,).
 
     Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
     """
-    inputs = folded_inputs(log, material.settings)
+    inputs = _folded_inputs(log, material.settings)
     if not inputs:
         return {}
     fold_of = _fold_of_group(material, folds)
@@ -301,7 +301,7 @@ def nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -
     }
 
 
-def folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
+def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
     """The verifiers that are read and have scores out of fold."""
     read = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
     return tuple(folds_of(log, read)["verifier"].unique().sort())
@@ -329,7 +329,7 @@ def _scores_without(
             f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
             f"{argument('train_on')}"
         )
-    inputs = folded_inputs(log, settings)
+    inputs = _folded_inputs(log, settings)
     needed = {one | {fold} for one in unseen for fold in set(folds.tolist()) - {NO_FOLD}}
     scores = {name: _scores_without(log, name, sorted(needed, key=sorted), fold_of) for name in inputs}
     values = {

@@ -141,7 +141,7 @@ def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     """
     log = open_sealed(path)
     text = json.dumps(_document(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
-    file = Path(path) / FOLDER / f"{file_name(fitted.settings.name)}.json"
+    file = Path(path) / FOLDER / f"{_file_name(fitted.settings.name)}.json"
     there = file.parent.is_dir()
     file.parent.mkdir(exist_ok=True)
     record = _record(log, fitted, file.relative_to(path).as_posix(), hashlib.sha256(text.encode()).hexdigest())
@@ -156,7 +156,7 @@ def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
         raise
 
 
-def file_name(verifier: str) -> str:
+def _file_name(verifier: str) -> str:
     """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
     return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"

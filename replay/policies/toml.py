@@ -102,8 +102,8 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for made, swept, size in expand(table, _lists, frozenset(COMBINED))
-            for policy in [read_policy(copied(made, _plain), made.get("name", ""), own)]
+            for made, swept, size in _expand(table, _lists, frozenset(COMBINED))
+            for policy in [read_policy(_copied(made, _plain), made.get("name", ""), own)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, LiteralFloat) else value
 
 
-def expand(
+def _expand(
     table: Mapping[str, Any], lists: Callable[[Mapping[str, Any]], frozenset[str]], tables: frozenset[str]
 ) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
     """The policies that one table stands for, each as a table without lists, its keys and values, and how many.
@@ -171,7 +171,7 @@ def expand(
     makes more than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
-        raise ThinkbackError(f"`name` is a list: {spell(table['name'])}; a sweep makes the names itself")
+        raise ThinkbackError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
     swept = list(_swept((), table, lists, tables))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
@@ -186,29 +186,29 @@ def expand(
     if not swept:
         yield dict(table), (), 1
         return
-    plain = copied(table)
+    plain = _copied(table)
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
         _put(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
-        made = copied(plain)
+        made = _copied(plain)
         own = []
         for (path, _), value in zip(swept, choice, strict=True):
             _put(made, path, value)
             own.append((".".join(path), value))
-        made["name"] = f"{name}[{', '.join(f'{key}={spell(value)}' for key, value in own)}]"
+        made["name"] = f"{name}[{', '.join(f'{key}={_spell(value)}' for key, value in own)}]"
         yield made, tuple(own), size
 
 
-def spell(value: object) -> str:
+def _spell(value: object) -> str:
     """A value as the file wrote it: numbers to the letter, true and false in lower case."""
     if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(spell(v) for v in value)}]"
+        return f"[{', '.join(_spell(v) for v in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{k}={spell(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{k}={_spell(v)}' for k, v in value.items())}}}"
     return str(value)
 
 
@@ -236,8 +236,8 @@ def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner[path[-1]] = value
 
 
-def copied(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
+def _copied(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
     """A copy of a document's tables and lists, with `leaf` of what they hold."""
     if isinstance(value, Mapping):
-        return {key: copied(inner, leaf) for key, inner in value.items()}
-    return [copied(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)
+        return {key: _copied(inner, leaf) for key, inner in value.items()}
+    return [_copied(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)
