@@ -18,9 +18,9 @@ from replay.kinds.when import When
 from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
+from replay.runs.passes.example_set import select_examples
 from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
 from replay.runs.passes.reuse import question_hashes
-from replay.runs.result.run import select_examples
 from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import AnyLog, Log, open_log
 

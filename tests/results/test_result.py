@@ -399,7 +399,7 @@ def test_an_interrupted_table_is_not_taken_for_a_whole_one(log: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.passes.frame_file.FrameWriter.append", stop)
+        patched.setattr("replay.runs.passes.store.FrameWriter.append", stop)
         with pytest.raises(KeyboardInterrupt):
             result.query("select count(*) from outcomes")
     assert result.query("select count(*) from outcomes").item() == 60

@@ -12,7 +12,7 @@ import pytest
 import replay
 from replay import Result
 from replay.runs.explain.explain import Explanation
-from replay.runs.page.dashboard_examples import examples_of
+from replay.runs.page.dashboard import examples_of
 from replay.runs.saved.saved_folder import read_sealed, write_sealed
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, random_log

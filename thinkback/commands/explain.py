@@ -25,6 +25,7 @@ def explain(
         bool, typer.Option("--texts", help="Print the texts of the traces that it looked at, too.")
     ] = False,
     rules: options.Rules = None,
+    where: options.Where = None,
 ) -> None:
     """Follow one policy on one example.
 
@@ -34,7 +35,7 @@ def explain(
     from replay.runs.explain.explain import stage_table
     from thinkback import console
 
-    explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)
+    explained = walk(log, policies, policy, example, rules=rules, where=where, repetition=repetition, texts=texts)
     for line in explained.header:
         console.say(line)
     console.say()

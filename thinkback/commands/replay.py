@@ -65,8 +65,8 @@ def replay(
         typer.Option("--strict", help="Fail where a policy would be dropped because the log covers too few examples."),
     ] = False,
     metric: Annotated[
-        str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")
-    ] = "accuracy",
+        str | None, option("--metric", "Quality that ranks: accuracy, macro_f1, recall_5 … [default: accuracy]", "NAME")
+    ] = None,
     cost: Annotated[
         str | None,
         option("--cost", "Cost of table and figure: tokens, completion tokens, calls, operations, seconds, €.", "NAME"),

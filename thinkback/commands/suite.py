@@ -29,7 +29,7 @@ def check(
     """Check a policy file without replaying it."""
     from collections import Counter
 
-    from replay.runs.result.checking import check_policies
+    from replay.runs.result.run import check_policies
     from thinkback import console
     from toolkit.errors import counted
 

@@ -10,17 +10,19 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
+from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.gathered import Gathered
-from replay.runs.passes.learning import fit_policies
+from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.lookahead import check_rules
-from replay.runs.passes.outcome_columns import number_columns
+from replay.runs.passes.passes import ReplayPlan, number_columns
+from replay.runs.passes.served import serve
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions, swept
 from replay.sampling.own_rules import GivenRules
@@ -117,7 +119,9 @@ class Explanation:
         return pl.concat(parts, how="diagonal_relaxed")
 
 
-@checks_arguments(log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES)
+@checks_arguments(
+    log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES, where=CONDITION
+)
 def explain(
     log: AnyLog,
     policies: GivenPolicies,
@@ -125,20 +129,47 @@ def explain(
     example: str,
     *,
     rules: GivenRules = None,
+    where: str | None = None,
     repetition: int = 0,
     texts: bool = False,
 ) -> Explanation:
-    """Walk one example under one policy. `repetition` picks the random order shown where there are several; `texts`
-    adds what the model wrote.
+    """Walk one example under one policy. `where` names the examples of the run that is explained, as in `run`: what
+    policies learn must not come from them, and one that ranks them all acts on those that it would act on there; by
+    default the example stands alone. `repetition` picks the random order shown where there are several; `texts` adds
+    what the model wrote.
 
-    Raises ThinkbackError when the log has no such example, or the file no such policy.
+    Raises ThinkbackError when the log has no such example, `where` does not hold on it, or the file has no such policy.
     """
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    chosen = replace(_named(file.policies, policy), against=None).resolve(contents)
-    chosen.check_log(log, contents)
-    chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
-    return explain_fitted(log, contents, chosen, example, file, repetition, texts)
+    chosen, acts = replace(_named(file.policies, policy), against=None), None
+    if where is None:
+        chosen = chosen.resolve(contents)
+        chosen.check_log(log, contents)
+        chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
+    else:
+        chosen, acts = _in_run(log, contents, file, chosen, where, example)
+    return explain_fitted(log, contents, chosen, example, file, repetition, texts, acts)
+
+
+def _in_run(
+    log: Log, contents: Contents, file: PolicyFile, chosen: Policy, where: str, example: str
+) -> tuple[Policy, bool | None]:
+    """A policy as it is in a run on the examples `where` a condition holds; whether it acts on this one, where it ranks
+    them all: a share of those that every policy of the file can be replayed on.
+    """
+    asked = file if chosen.ranking is not None else replace(file, policies=(chosen,))
+    policies, examples, _ = resolved(log, contents, asked, file.measure, where)
+    ids = examples.frame["example_id"]
+    require_known(example, ids, f"no example `{example}` is among those where {where}")
+    policies = fit_policies(log, contents, policies, ids, file.measure)
+    plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
+    if plain.ranking is None:
+        return plain, None
+    served = serve(ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False)
+    place = ids.filter(served.coverage.keep).index_of(example)
+    acting = served.acting.get(plain.name)
+    return plain, None if place is None or acting is None else bool(acting[place])
 
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
@@ -218,8 +249,9 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     if rows > 1:
         told = [f"mean over {rows} {policy.rows_of(evaluator)}: {_judged(row)}", _answers(row["answers"])]
     else:
-        why = [] if policy.ranking is not None else [f"{row['ending']}: {policy.why(evaluator, row['ending'])}"]
-        told = [*why, f"answer {_answer(row['answer'])} ({_judged(row)})"]
+        why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
+        reason = [f"{row['ending']}: {why}" if why != row["ending"] else why] if why else []
+        told = [*reason, f"answer {_answer(row['answer'])} ({_judged(row)})"]
     return "; ".join([*told, _paid(row)]), frame
 
 

@@ -15,8 +15,7 @@ import polars as pl
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.outcome_columns import outcome_values
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, outcome_values, widest
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers

@@ -1,4 +1,4 @@
-"""Passes over the log: its examples block by block, as policies need them."""
+"""Passes over the log: its examples block by block, as policies need them, and the numeric columns of what it gives."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, needs_of
+from replay.engine.costs import by_name
+from replay.engine.outcome import Outcome
+from replay.policies.base import Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
+from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
 from toolkit.progress import progress
 
@@ -68,3 +71,19 @@ def widest(contents: Contents, policies: Sequence[Policy]) -> int:
 def chunk_size(policies: int, traces: int) -> int:
     """Examples per chunk: few enough that one chunk of all policies, and one walk over it, stay small in memory."""
     return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))
+
+
+def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
+    """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
+    extra = columns_of(policies)
+    added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
+    return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
+
+
+def outcome_values(outcome: Outcome, keep: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
+    """Numeric columns of one policy on some examples, by default on all; NaN for null."""
+    values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
+    values["intervened"] = np.zeros(len(outcome.correct[keep]))
+    against = outcome.against
+    values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}
+    return values | {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}

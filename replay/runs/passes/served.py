@@ -13,8 +13,7 @@ from replay.runs.passes.coverage import Coverage, coverage_of, unserved
 from replay.runs.passes.gate_sweep import Sweep, join_branches
 from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.lookahead import check_rules
-from replay.runs.passes.outcome_columns import number_columns
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, number_columns, widest
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
 from toolkit.errors import ThinkbackError

@@ -19,12 +19,10 @@ from replay.runs.explain.explain import Explanation, explain_fitted
 from replay.runs.explain.retold import retell
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
-from replay.runs.saved.asking import WITHOUT, answer, log_of
-from replay.runs.saved.findings import Findings, RunSource
+from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
-from replay.runs.saved.pickled import pack, unpack
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.saved import read_found, seal_found, write_found
+from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_found
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments

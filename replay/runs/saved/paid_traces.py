@@ -18,9 +18,8 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.engine.calls import GENERATION, CallSegment, Cutting, PolicyPath, Realization, Reveals
 from replay.policies.base import Evaluator, Policy
-from replay.runs.passes.frame_file import FrameWriter
 from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
-from replay.runs.passes.store import words_of
+from replay.runs.passes.store import FrameWriter, words_of
 from toolkit.log import collect
 
 PARTS = TRACES, SCORES, ORDERS, STOPS = "traces", "scores", "orders", "stops"

@@ -1,9 +1,14 @@
-"""A result on disk: one versioned format, which `read_found` reads back whole. docs/results.md describes its files."""
+"""A result on disk: one versioned format, which `read_found` reads back whole, and which pickles hold.
+
+docs/results.md describes its files.
+"""
 
 from __future__ import annotations
 
+import io
 import shutil
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +18,7 @@ import polars as pl
 
 from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes, resampling_units
 from replay.runs.passes.store import KEYS
-from replay.runs.saved.findings import OUTCOMES, Findings, Summariser
+from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
 from replay.runs.saved.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
@@ -26,6 +31,7 @@ from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
 
 FRAMES = (
     "summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "ranks_by",
@@ -266,3 +272,27 @@ def _policy(record: Mapping[str, Any]) -> PolicyRecord:
 
 def _column(record: Mapping[str, Any]) -> OutcomeColumn:
     return OutcomeColumn(**{**record, "ratio": tuple(record["ratio"])})
+
+
+def pack(found: Findings, write: Callable[[Path], None]) -> bytes:
+    """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
+    held, scratch = io.BytesIO(), Scratch()
+    folder = found.folder
+    if folder is None:
+        write(scratch.path)
+        folder = read_found(scratch.path)["folder"]
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
+        for name in (*folder.hashes, "result.json"):
+            archive.write(folder.path / name, name)
+    return held.getvalue()
+
+
+def unpack(data: bytes) -> Scratch:
+    """A folder with the files in these bytes, which goes when nothing refers to it any more."""
+    scratch = Scratch()
+    try:
+        zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
+    except OSError as error:
+        why = f"cannot write the result to a temporary folder ({first_line(error)})"
+        raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None
+    return scratch
