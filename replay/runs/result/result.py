@@ -15,8 +15,7 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.explain.explain import Explanation, explain_fitted
-from replay.runs.explain.retold import retell
+from replay.runs.explain.explain import Explanation, explain_fitted, retell
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
 from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
@@ -348,7 +347,7 @@ class Result(Findings):
 def load(address: str | Path) -> Result:
     """A result that was saved, as it was: it draws its tables and figures without the log.
 
-    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     return Result(**read_found(address))
 

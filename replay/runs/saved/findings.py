@@ -235,10 +235,7 @@ class Findings:
 
     @property
     def ranks(self) -> pl.DataFrame:
-        """One row per (policy, metric), of the metric that ranks and of the cost: what is told of all policies at once.
-
-        Without rows where a result was saved before there were any.
-        """
+        """One row per (policy, metric), of the metric that ranks and the cost: what holds for all policies at once."""
         return self.statistics.ranks
 
     @property

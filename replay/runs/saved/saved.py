@@ -192,7 +192,7 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
 def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
     """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
 
-    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     folder, record = read_sealed(address, owner)
     try:
@@ -244,8 +244,7 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str, Any]) -> Summary:
-    """`ranks` are there from version 2 on."""
-    made = Summary(
+    return Summary(
         summary=frames["summary"],
         comparisons=frames["comparisons"],
         metric=metric,
@@ -254,8 +253,8 @@ def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str,
         judged=told["judged"],
         seconds=told["seconds"],
         notes=tuple(map(_note, told["notes"])),
+        ranks=frames["ranks"],
     )
-    return replace(made, ranks=frames["ranks"]) if "ranks" in frames else made
 
 
 def _note(record: Mapping[str, Any]) -> Note:
