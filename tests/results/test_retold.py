@@ -49,7 +49,7 @@ EVERY: list[Row] = [
 def test_every_kind_is_told_again(seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lazy walks that end in a step of nothing, traces given up, invalid ones that others verified, failed calls."""
     random_log(seed, 6).write(tmp_path / "log")
-    monkeypatch.setattr("replay.runs.saved.paid_traces.chunk_size", lambda *_: block)
+    monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda *_: block)
     tables = [{**table, "name": f"p{number}"} for number, table in enumerate(EVERY)]
     assert told_again(tables, tmp_path, 2)
 

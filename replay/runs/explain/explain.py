@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,6 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
-from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
@@ -48,20 +47,6 @@ SHOWN = 140
 """Characters across an explanation that is printed."""
 LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
 """Columns of steps that a narrow terminal drops, the first first."""
-
-
-class Asked(Protocol):
-    """What policies are asked about: the measure of success, and prices."""
-
-    @property
-    def measure(self) -> str | None:
-        """A column of traces in place of `correct`."""
-        ...
-
-    @property
-    def prices(self) -> Prices | None:
-        """Prices of calls."""
-        ...
 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
@@ -217,7 +202,7 @@ def explain_fitted(
     contents: Contents,
     chosen: Policy,
     example: str,
-    asked: Asked,
+    asked: PolicyFile | ReplayPlan,
     repetition: int = 0,
     texts: bool = False,
     acts: bool | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,9 +13,10 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
+from replay.engine.calls import PolicyPath
 from replay.engine.costs import by_name
 from replay.engine.outcome import Outcome
-from replay.policies.base import Policy, columns_of, needs_of
+from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
@@ -42,14 +43,16 @@ class ReplayPlan:
         return replace(self, examples=replace(self.examples, frame=kept))
 
 
-def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified: bool = False) -> Iterator[LogBlock]:
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells.
 
     `identified`: with the ids of traces.
     """
+    most = widest(plan.contents, policies)
+    chunk = chunk_size(len(policies), most)
     wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
-    bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
+    bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
     with progress("replaying", len(examples), "examples") as advance:
         for begin in range(0, len(examples), outer):
@@ -61,6 +64,35 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified:
                     advance(min(chunk, len(block.examples) - first))
                     if first + chunk < len(block.examples) or stop < len(examples):
                         gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """The path of the policy of a `number` on the examples of a block where it counts: `on` (E,) bool."""
+
+    number: int
+    path: PolicyPath
+    on: np.ndarray
+
+
+def paths(
+    plan: ReplayPlan, policies: Sequence[Policy], acting: Mapping[str, np.ndarray], identified: bool = False
+) -> Iterator[tuple[LogBlock, slice, list[PathPart]]]:
+    """Block after block, which examples of all it holds, and the paths of all policies on it.
+
+    `acting`: of policies that rank all examples those on which they act (N,), where they have another path.
+    """
+    first = 0
+    for block in blocks(plan, policies, identified):
+        here = slice(first, first + len(block.examples))
+        never = Evaluator(block, policies, paths=True)
+        always, everywhere, parts = never.where_act(frozenset(acting)), np.ones(len(block.examples), bool), []
+        for number, policy in enumerate(policies):
+            acts = acting[policy.name][here] if policy.name in acting else ~everywhere
+            parts += [PathPart(number, always.path(policy), acts)] if policy.name in acting else []
+            parts.append(PathPart(number, never.path(policy), ~acts))
+        yield block, here, parts
+        first = here.stop
 
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:

@@ -115,7 +115,7 @@ def run(
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
     summariser = Summariser(served.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
-    check_ranking(summariser.metric, served.outcomes, columns, settings)
+    check_ranking(summariser.metric, served.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
     if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
         summariser = replace(summariser, metric=qualities[0])

@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.calls import GENERATION, CallSegment, Cutting, PolicyPath, Realization, Reveals
-from replay.policies.base import Evaluator, Policy
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.engine.calls import GENERATION, CallSegment, Cutting, Realization, Reveals
+from replay.policies.base import Policy
+from replay.runs.passes.passes import PathPart, ReplayPlan, paths
 from replay.runs.passes.store import FrameWriter, words_of
 from toolkit.log import collect
 
@@ -29,15 +29,6 @@ CALLED, VERIFIED, TOGETHER = "called", "verified", "together"
 """Rules of orders: calls by sample index, verifications in the order of generation, and those of one listwise call."""
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
-
-
-@dataclass(frozen=True)
-class Paths:
-    """The path of one policy on the examples where it counts: (E,) bool."""
-
-    number: int
-    path: PolicyPath
-    on: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -131,36 +122,22 @@ def write_traces(
 
     `acting`: of policies that rank all examples, those on which they act (N,).
     """
-    orders = _Orders()
-    ranked = frozenset(acting)
-    pieces = blocks(plan, policies, chunk_size(len(policies), widest(plan.contents, policies)), identified=True)
-    first = 0
+    orders, names = _Orders(), [policy.name for policy in policies]
     with ExitStack() as held:
         files = {name: held.enter_context(FrameWriter(folder / f"{name}.parquet")) for name in PARTS}
-        for block in pieces:
-            here = slice(first, first + len(block.examples))
-            never = Evaluator(block, policies, paths=True)
-            always = never.where_act(ranked)
-            paths = []
-            for number, policy in enumerate(policies):
-                if policy.name in acting:
-                    on = acting[policy.name][here]
-                    paths += [Paths(number, always.path(policy), on), Paths(number, never.path(policy), ~on)]
-                else:
-                    paths.append(Paths(number, never.path(policy), np.ones(len(block.examples), dtype=bool)))
+        for block, _, parts in paths(plan, policies, acting, identified=True):
             orders.walked.clear()
-            for name, frame in _frames(block, paths, [policy.name for policy in policies], orders):
+            for name, frame in _frames(block, parts, names, orders):
                 files[name].append(_with_texts(frame, plan, block) if texts and name == TRACES else frame)
-            first = here.stop
 
 
 def _frames(
-    block: LogBlock, paths: Sequence[Paths], names: Sequence[str], orders: _Orders
+    block: LogBlock, parts: Sequence[PathPart], names: Sequence[str], orders: _Orders
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The four tables of a block."""
     paid: dict[tuple[str, str | None], np.ndarray] = {}
     stops: list[pl.DataFrame] = []
-    for one in paths:
+    for one in parts:
         for realization in one.path.realizations:
             weight = realization.weight * one.on
             certain = (weight > 1 - 1e-9) & _sure(realization)
@@ -198,36 +175,37 @@ _STOPS: Schema = {
 }  # fmt: skip
 
 
-def _stops(block: LogBlock, told: _PaidPart, one: Paths, part: int, policy: str) -> pl.DataFrame:
+def _stops(block: LogBlock, told: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
     """Rows of `stops`: of the examples where a part paid anything."""
-    on = np.flatnonzero((told.steps > 0) | (told.generated > 0) | (told.verified > 0))
-    size, chosen = len(on), one.path.chosen
-    made = {
-        "policy": pl.Series([policy] * size, dtype=pl.String),
-        "example_id": block.examples["example_id"].gather(on),
-        "part": pl.Series([part] * size, dtype=pl.Int32),
-        "order": _numbers(told.order[on]),
-        "steps": pl.Series(told.steps[on]),
-        "empty": pl.Series(told.empty[on]),
-        "generation_order": _numbers(told.generation[on]),
-        "generated": pl.Series(told.generated[on]),
-        "verifier": pl.Series([told.verifier] * size, dtype=pl.String),
-        "verification_order": _numbers(told.verification[on]),
-        "verified": pl.Series(told.verified[on]),
-        "lowest": pl.Series([told.lowest] * size, dtype=pl.Float64),
-        "chosen_slice": pl.Series([None] * size, dtype=pl.String),
-        "chosen_sample": pl.Series([None] * size, dtype=pl.Int32),
-        "given_up_by": pl.Series([told.given_up_by] * size, dtype=pl.String),
-    }
-    if chosen is not None:
-        made["chosen_slice"] = pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on])
-        made["chosen_sample"] = pl.Series(chosen.sample[on])
-    return pl.DataFrame(made).cast(_STOPS)  # type: ignore[arg-type]
+    on, chosen = np.flatnonzero((told.steps > 0) | (told.generated > 0) | (told.verified > 0)), one.path.chosen
+    slices = None if chosen is None else pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on])
+    orders = {"order": told.order, "generation_order": told.generation, "verification_order": told.verification}
+    counts = {"steps": told.steps, "generated": told.generated, "verified": told.verified, "empty": told.empty}
+    return _frame(
+        _STOPS,
+        {
+            "example_id": block.examples["example_id"].gather(on),
+            **{name: pl.Series(numbers[on], dtype=pl.Int64).replace(-1, None) for name, numbers in orders.items()},
+            **{name: pl.Series(numbers[on]) for name, numbers in counts.items()},
+            "chosen_slice": slices,
+            "chosen_sample": None if chosen is None else pl.Series(chosen.sample[on]),
+        },
+        policy=policy,
+        part=part,
+        verifier=told.verifier,
+        lowest=told.lowest,
+        given_up_by=told.given_up_by,
+    )
 
 
-def _numbers(values: np.ndarray) -> pl.Series:
-    """Numbers of orders, null for -1."""
-    return pl.Series(values, dtype=pl.Int64).replace(-1, None)
+def _frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -> pl.DataFrame:
+    """Columns as they are, with others of one value each, in the order and types of a schema."""
+    made = pl.DataFrame({name: values for name, values in columns.items() if values is not None})
+    others = made.with_columns(pl.lit(value).alias(name) for name, value in constants.items())
+    return others.select(
+        (pl.col(name) if name in others.columns else pl.lit(None).alias(name)).cast(kind)
+        for name, kind in schema.items()
+    )
 
 
 def _sure(realization: Realization) -> np.ndarray:
@@ -328,16 +306,10 @@ def _scores(block: LogBlock, name: str, verifier: str, on: np.ndarray) -> pl.Dat
     """Rows of `scores`: the verifications of a slice that some policy paid."""
     scores = block.pools[name].scores[verifier]
     e, s = np.nonzero(on)
-    made = {
-        "example_id": block.examples["example_id"].gather(e),
-        "slice": pl.Series([name] * len(e), dtype=pl.String),
-        "sample": pl.Series(s, dtype=pl.Int32),
-        "verifier": pl.Series([verifier] * len(e), dtype=pl.String),
-        "score": pl.Series(scores.score[e, s], nan_to_null=True),
-    }
-    none = np.full(on.shape, np.nan)
-    costs = {cost: pl.Series(scores.costs.get(cost, none)[e, s], nan_to_null=True) for cost in CHECK_COSTS}
-    return pl.DataFrame(made | costs, schema=_SCORES)
+    numbers = {"score": scores.score, **{cost: scores.costs[cost] for cost in CHECK_COSTS if cost in scores.costs}}
+    known = {column: pl.Series(values[e, s], nan_to_null=True) for column, values in numbers.items()}
+    ids = block.examples["example_id"].gather(e)
+    return _frame(_SCORES, {"example_id": ids, "sample": pl.Series(s), **known}, slice=name, verifier=verifier)
 
 
 def _order(block: LogBlock, number: int, orders: _Orders) -> pl.DataFrame:
