@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.runs.compare.comparing import compare
+from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
@@ -155,8 +155,11 @@ def forest_data(asked: FigureRequest) -> FigureData:
     column = metric_column(found.summariser.metric, found.columns)
     scale = 100.0 if column.share else column.scale
     own = own and found.baseline is not None
-    told = dict(_to_own(found) if own else _to_another(found, baseline, column))
-    stepwise = _apart_by_p(found) if own else _apart_in_pairs(found, baseline)
+    if own:
+        told, stepwise = dict(_to_own(found)), _apart_by_p(found)
+    else:
+        pairs = against(compare(found, None, None, None, None).pairs, baseline)
+        told, stepwise = dict(_to_another(found, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
     rows, left_out = _shown(asked, ROWS)
     made = {
         name: PolicyDifference(
@@ -194,6 +197,7 @@ def _times(value: float | None, scale: float) -> float | None:
     return None if value is None else scale * value
 
 
+LIMITS = ("difference", "low", "high")
 Limits = tuple[float, float | None, float | None]
 
 
@@ -211,20 +215,12 @@ def _apart_by_p(found: Findings) -> set[str]:
     return {row.policy.name for row in rank(ranked_input(found)) if row.p_value is not None and row.p_value < tail}
 
 
-def _apart_in_pairs(found: Findings, baseline: str) -> set[str]:
-    """Policies that are told apart from a policy among all pairs."""
-    apart = compare(found, None, None, None, None).pairs.filter("differs")
-    return {*apart.filter(second=baseline)["first"], *apart.filter(first=baseline)["second"]}
-
-
-def _to_another(found: Findings, baseline: str, column: OutcomeColumn) -> Iterator[tuple[str, Limits]]:
+def _to_another(
+    found: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
+) -> Iterator[tuple[str, Limits]]:
     """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
     values = dict(found.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
-    pairs = compare(found, None, None, None, None).pairs
-    ahead = pairs.filter(second=baseline).select("first", "difference", "low", "high")
-    behind = pairs.filter(first=baseline).select("second", *(-pl.col(one) for one in ("difference", "high", "low")))
-    limits: dict[str, Limits] = {name: (gain, low, high) for name, gain, low, high in ahead.iter_rows()}
-    limits |= {name: (gain, low, high) for name, gain, low, high in behind.iter_rows()}
+    limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
         raise ThinkbackError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
     for row in rank(ranked_input(found)):

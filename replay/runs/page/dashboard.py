@@ -248,7 +248,7 @@ class _Words:
 
 def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
     """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
-    frame = found.examples.with_row_index("place")
+    frame = found.examples.select("example_id", "gold", *grouping(found)).with_row_index("place")
     if len(frame) <= most:
         return frame, []
     scan = pl.scan_parquet(folder.file(OUTCOMES))

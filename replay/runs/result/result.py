@@ -257,12 +257,14 @@ class Result(Findings):
         self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
     ) -> None:
         """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
-        saved = None if self.source is not None else self._saved(traces, texts, curves, headroom)
+        by_trace, saved = traces or texts, None
+        if self.source is None:
+            saved = self._saved(traces=by_trace, texts=texts, curves=curves, headroom=headroom)
         write_found(self, folder, self._saved_examples(texts))
-        if self.source is not None and (traces or texts):
+        if self.source is not None and by_trace:
             source = self._source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
-        elif saved is not None and (traces or texts):
+        elif saved is not None and by_trace:
             for name in PARTS:
                 shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
             if not texts:
@@ -283,22 +285,19 @@ class Result(Findings):
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
         return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
 
-    def _saved(
-        self, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
-    ) -> SavedFolder:
-        """The folder of a loaded result. Raises where it lacks a part."""
+    def _saved(self, **asked: bool) -> SavedFolder:
+        """The folder of a loaded result. Raises where it lacks a part that is asked for."""
         folder = self.folder
         if folder is None:
             raise ThinkbackError("this result was not loaded")
         by_trace = folder.has(f"{TRACES}.parquet")
-        written = by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
         has = {
-            "traces": by_trace or not (traces or texts),
-            "texts": written or not texts,
-            "curves": folder.has(f"{CURVES}.parquet") or not curves,
-            "headroom": folder.has(GAPS) or not headroom,
+            "traces": by_trace,
+            "texts": by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet")),
+            "curves": folder.has(f"{CURVES}.parquet"),
+            "headroom": folder.has(GAPS),
         }
-        for part in (part for part, there in has.items() if not there):
+        for part in (part for part, wanted in asked.items() if wanted and not has[part]):
             raise ThinkbackError(WITHOUT.format(part=part))
         return folder
 

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-FRAMES = (
-    "summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "ranks_by",
-    "examples",
-)  # fmt: skip
+FRAMES = {
+    **{name: name for name in ("summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "examples")},
+    **{f"{name}_by": f"by_{name}" for name in ("summary", "comparisons", "ranks")},
+}
+"""Frames of a result by the names of their files."""
 STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
@@ -44,19 +45,8 @@ INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
     result.summariser.outcomes.write(folder / OUTCOMES)
-    frames: dict[str, pl.DataFrame | None] = {
-        "summary": result.summary,
-        "comparisons": result.comparisons,
-        "ranks": result.ranks,
-        "seconds": result.seconds,
-        "thresholds": result.thresholds,
-        "bands": result.bands,
-        "summary_by": result.by_summary,
-        "comparisons_by": result.by_comparisons,
-        "ranks_by": result.by_ranks,
-        "examples": examples,
-    }
-    for name, frame in frames.items():
+    for name, attribute in FRAMES.items():
+        frame = examples if name == "examples" else getattr(result, attribute)
         if frame is not None:
             frame.write_parquet(folder / f"{name}.parquet")
     write_record(folder, result.provenance)
