@@ -25,7 +25,7 @@ from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
 from toolkit.show.ranking.ranking import PolicyRow, short_names
 from toolkit.stats import summarise
 from toolkit.stats.many.compare import ACCURACY
-from toolkit.stats.metrics.side_by_side import side_by_side
+from toolkit.stats.metrics.outcomes import side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
