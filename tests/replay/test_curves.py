@@ -6,8 +6,7 @@ import pytest
 
 import replay
 from replay import Sample
-from replay.runs.compare.curve_pairs import curve_pairs
-from replay.runs.compare.curves import curves, measured, pass_at
+from replay.runs.compare.curves import curve_pairs, curves, measured, pass_at
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.runs.passes.coverage_notes import CALLS_FAILED, LEFT_OUT
+from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
 from replay.runs.result.result import Result
 from replay.studies.kit.gaps import told_left_out
 from toolkit.notes import Note, Severity

@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.analyses.budgets.pool_depth import Depth
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
-from replay.runs.passes.coverage_notes import WARN_EXCLUDED
+from replay.runs.passes.coverage import WARN_EXCLUDED
 from replay.studies.factcheck.budgets.fixed_budgets import FixedBudgets
 from replay.studies.factcheck.budgets.verifying_study import VerifyingStudy
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words

@@ -10,7 +10,7 @@ import numpy as np
 
 from replay.data.conditions import matching
 from replay.kinds.sample import Sample
-from replay.runs.passes.coverage_notes import FREE
+from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, compared, warnings_of
