@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import matching_or_none, of_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
@@ -58,13 +59,8 @@ class NamedGate:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Examples that gates are fitted and tuned on: those of a data set, or of all of them."""
-
-    names: str
-    on: str
-    tune: str
+Scope = tuple[str, Choice]
+"""Names of data sets, and which of their examples gates are fitted and tuned on."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +77,19 @@ class GateFitting:
         """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
         told = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
         refused = ""
-        for scope in self.scopes:
-            on = scope.on if MODELS[kind].fit is not None else None
+        for names, rows in self.scopes:
+            on = rows.on if MODELS[kind].fit is not None else None
             try:
                 fitted = fit_gate(
-                    self.log, action=action, on=on, tune=scope.tune, base=self.base, pool=self.pools[action, self.base],
-                    kind=kind, features=features,
+                    self.log, action=action, on=on, tune=rows.chosen.where, base=self.base,
+                    pool=self.pools[action, self.base], kind=kind, features=features,
                 )  # fmt: skip
             except ThinkbackError as error:
                 refused = refused or str(error)
                 continue
-            if scope is not self.scopes[0]:
-                self.notes.append(f"{told}: fitted on {scope.names} together, because of the own examples: {refused}")
-            return replace(fitted.gate, path=f"{kind} gate for {action}"), scope.names
+            if rows is not self.scopes[0][1]:
+                self.notes.append(f"{told}: fitted on {names} together, because of the own examples: {refused}")
+            return replace(fitted.gate, path=f"{kind} gate for {action}"), names
         self.notes.append(f"no {told}: {refused}")
         return None
 
@@ -178,13 +174,15 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
     return found
 
 
-def scopes_of(log: Log, on: str, tune: str, dataset: str | None) -> list[Scope]:
+def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
     """A data set's own examples where it has any to fit and to tune on, and then those of all data sets."""
+    on, tune = str(rows.on), str(rows.chosen.where)
     fitted, tuned = datasets_of(log, on), datasets_of(log, tune)
-    whole = Scope(", ".join(fitted or tuned), on, tune)
-    if dataset is None or dataset not in fitted or dataset not in tuned or whole.names == dataset:
-        return [whole]
-    return [Scope(dataset, of_dataset(on, dataset), of_dataset(tune, dataset)), whole]
+    names = ", ".join(fitted or tuned)
+    if dataset is None or dataset not in fitted or dataset not in tuned or names == dataset:
+        return [(names, rows)]
+    own = replace(rows, chosen=Rows(of_dataset(tune, dataset)), fitted=Rows(of_dataset(on, dataset)))
+    return [(dataset, own), (names, rows)]
 
 
 def datasets_of(log: Log, condition: str) -> list[str]:

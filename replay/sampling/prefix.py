@@ -222,7 +222,8 @@ def running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
         top, winner = votes_of(best), leader.copy()
         run = np.where(valid, np.where((seen == last) & (run > 0), run + 1, 1), 0)
         last = seen
-        for name, value in zip(out, (distinct, top, second, run, winner), strict=True):
+        now: tuple[np.ndarray, ...] = (distinct, top, second, run, winner)
+        for name, value in zip(out, now, strict=True):
             out[name][:, step] = value
     return Votes(**out)
 
