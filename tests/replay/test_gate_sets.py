@@ -13,8 +13,19 @@ from replay.analyses.recommend.gate_curve import at_rates, band_panel
 from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.choice import Choice, Rows
 from replay.data.contents import read_contents
-from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
-from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates
+from replay.gatefit.gate_set import (
+    CHEAP,
+    CLASSIFIER,
+    GIVEN,
+    NEAR_LIMIT,
+    TRUNCATION,
+    GateFitting,
+    NamedGate,
+    gate_texts,
+    given_gates,
+    rule_gates,
+    scopes_of,
+)
 from replay.studies.kit.gaps import told_among
 from toolkit.log import Log, open_log, write_log
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LogBlock, LoggedPool
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import CONDITION, asked_about
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, revisions, scores_on, together
 from replay.data.read import BlockRequest, read_block
@@ -22,7 +22,7 @@ from replay.engine.subsets import best_of, doubling, majority, pass_at
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, listed
-from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.log import TAKES, AnyLog
 from toolkit.progress import progress
 from toolkit.stats import unit_numbers
 
@@ -183,7 +183,7 @@ def strategies(
         contents.require_verifier(verifier)
     named = list(asked) if asked is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
-    frame = _examples(log, where)
+    frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
     wanted = Needs(pools=frozenset(one for one in (pool, probe) if one is not None))
     wanted |= together(scores_on([one], name) for one in wanted.pools for name in named)
     if revised is not None:
@@ -346,14 +346,3 @@ def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None
     return revisions(name, probe, contents.revision_pool(name, probe, None))
-
-
-def _examples(log: Log, where: str | None) -> pl.DataFrame:
-    """The examples in the order of their ids."""
-    scan = log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset", "split"])
-    frame = collect(scan, log).sort("example_id")
-    if where is not None:
-        frame = frame.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    if frame.is_empty():
-        raise ThinkbackError(f"{argument('where')} holds for no example")
-    return frame

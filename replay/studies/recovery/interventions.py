@@ -25,15 +25,16 @@ from replay.gatefit.checks import check_gates, refuse_seen
 from replay.gatefit.data import plan_of, setting
 from replay.gatefit.gate_set import (
     CHEAP,
+    FEATURE_RULES,
     GateFitting,
     NamedGate,
     cheap_gates,
     given_gates,
+    missing_rules,
     rival_gates,
     scopes_of,
     transferred,
 )
-from replay.gatefit.rules import FEATURE_RULES, missing_rules
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample, attempt
 from replay.kinds.when import When
