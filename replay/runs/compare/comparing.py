@@ -21,8 +21,7 @@ from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
 from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
-from toolkit.stats.metrics.outcomes import Store
-from toolkit.stats.metrics.side_by_side import side_by_side
+from toolkit.stats.metrics.outcomes import Store, side_by_side
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from toolkit.errors import ThinkbackError, require_known
 from toolkit.show.figures.gate_curves import GateCurve, gates_figure
 from toolkit.stats import summarise
 from toolkit.stats.many.compare import ACCURACY
-from toolkit.stats.metrics.side_by_side import side_by_side
+from toolkit.stats.metrics.outcomes import side_by_side
 
 BASE = "base_correct"
 NAMING = {"name", "against", "label", "sweep", "sweep_size"}

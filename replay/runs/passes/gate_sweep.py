@@ -20,8 +20,7 @@ from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.curves.bands import MetricBand, bands
-from toolkit.stats.curves.gate_steps import GateSteps, means
+from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""

@@ -11,7 +11,7 @@ from replay.studies.kit.gaps import Named
 from replay.studies.kit.report import around
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers
 from toolkit.show import ReliabilityPanel, reliability_figure
-from toolkit.stats.curves.reliability import LEAST, LEAST_CLUSTERS
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from replay.studies.latent.study import LatentStudy
 from toolkit.show import PlottedCurve, curves_figure
 from toolkit.show.drawing.page import WIDTH
 from toolkit.stats import Interval
-from toolkit.stats.curves.influences import mean_of
+from toolkit.stats.curves.roc import mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
