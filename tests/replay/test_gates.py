@@ -15,8 +15,7 @@ from generate.simulation.recovery import Action, RecoveryModel, recovery_tables,
 from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
 from replay.gatefit.fit import FittedGate, fit_gate
-from replay.gatefit.predictions import predictions
-from replay.gatefit.report import transfer_report
+from replay.gatefit.report import predictions, transfer_report
 from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
 from replay.policies.gate_models import MODELS, fit_model
 from thinkback.options import described

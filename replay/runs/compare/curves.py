@@ -22,6 +22,7 @@ from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
 from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
+from replay.engine.subsets import leading_votes, pass_at
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.arguments import checks_arguments
@@ -228,20 +229,12 @@ def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: i
         if curve.metric == "avg":
             yield right.sum(axis=1) / pool.size
         elif curve.metric == "pass":
-            yield pass_at(pool.size, right.sum(axis=1), curve.k)
+            yield pass_at(right.sum(axis=1), pool.size, [curve.k])[:, 0]
         elif curve.metric == VOTES:
             voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
             yield np.where(pool.incomparable, np.nan, voted)
         else:
             yield best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
-
-
-def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
-    """Probability that some trace of a random subset of k is right: 1 - C(n - c, k) / C(n, k), for n >= k (E,)."""
-    none = np.ones(len(size))
-    for drawn in range(k):
-        none *= np.maximum(size - right - drawn, 0) / (size - drawn)
-    return 1 - none
 
 
 def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
@@ -272,15 +265,10 @@ def majority_votes(
 
 def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
-    rows, columns = np.nonzero(seen & (pool.code >= 0))
-    code = pool.code[rows, columns]
-    counts = np.zeros((len(seen), max(pool.answers, 1)))
-    np.add.at(counts, (rows, code), 1)
-    first = np.full(counts.shape, pool.code.shape[1])
-    np.minimum.at(first, (rows, code), columns)
-    winner = np.lexsort((first, -counts), axis=1)[:, 0]
-    at = np.minimum(first[np.arange(len(seen)), winner], pool.code.shape[1] - 1)
-    return np.where(counts.max(axis=1) > 0, pool.judged[np.arange(len(seen)), at], 0.0)
+    code = np.where(seen, pool.code, -1)
+    leader = leading_votes(code, pool.answers, [code.shape[1]])
+    first = (code == leader).argmax(axis=1)  # of the earliest trace seen with that answer
+    return np.where(leader[:, 0] >= 0, pool.judged[np.arange(len(seen)), first], 0.0)
 
 
 def curves_table(found: PoolCurves, settings: Settings) -> pl.DataFrame:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from replay.analyses.recommend.rivals import oracles
 from replay.data.contents import Contents
-from replay.gatefit.gate_set import RULE
-from replay.gatefit.rules import TRUNCATION, cut_off, rule_gates, shown
+from replay.gatefit.gate_set import RULE, TRUNCATION, cut_off, rule_gates, shown
 from replay.kinds.sample import attempt
 from replay.policies.base import Policy
 from replay.studies.recovery.interventions import InterventionRoles

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION
-from replay.gatefit.gate_set import TREES
-from replay.gatefit.rules import FEATURE_RULES, RULES
+from replay.gatefit.gate_set import FEATURE_RULES, RULES, TREES
 from replay.studies.kit.layout import DATASET
 from replay.studies.kit.sheet import Column, Row, Sheet, beside, numbers, words
 from replay.studies.recovery import columns, gates, published, rows, screening

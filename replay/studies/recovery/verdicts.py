@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from replay.analyses.recommend.evidence import NO_REASON, UNDECIDED
-from replay.analyses.recommend.recommend import Recommendation
+from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED, Recommendation
 from replay.studies.kit.cells import told_of_run
 from replay.studies.recovery.around import Ran
 

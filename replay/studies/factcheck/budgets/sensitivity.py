@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.budgets.surrogate_keys import UNSEEN
-from replay.analyses.tune.setting_sweep import SettingSweep, sweep
+from replay.analyses.tune.fitted import SettingSweep, sweep
 from replay.kinds.sample import Sample
 from replay.sampling.stops import Margin
 from replay.sampling.surrogate import LABEL_SCORES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from replay.analyses.budgets.wall_clock import WallClock
 from replay.analyses.report.verifier_calibration import VerifierCalibration
-from replay.analyses.tune.setting_sweep import SettingSweep
+from replay.analyses.tune.fitted import SettingSweep
 from replay.studies.factcheck.budgets.fixed_budgets import VerifierBudgets
 from replay.studies.factcheck.methods.cases import Cases
 from replay.studies.factcheck.methods.methods import SURROGATE, Methods

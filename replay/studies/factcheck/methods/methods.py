@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from replay.analyses.budgets.device_seconds import device_seconds
+from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample

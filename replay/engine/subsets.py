@@ -1,7 +1,7 @@
-"""What each strategy is worth at every number of samples, example by example: arrays in, (E, N) out.
+"""What n of an example's traces are worth, for every n at once: arrays in, (E, N) out.
 
-Drawing n of an example's traces without replacement: pass@n and best-of-n are closed forms over all subsets
-(pass@k: Chen et al. 2021, equation 1); votes are means over seeded permutations, those of a policy's `orders`.
+Drawing n of the traces without replacement: pass@n and best-of-n are closed forms over all subsets (pass@k: Chen et
+al. 2021, equation 1); votes, which have none, are means over seeded permutations, those of a policy's `orders`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replay.sampling.orders import random_keys, random_permutation
-from replay.sampling.prefix import running_sums
+from replay.sampling.orders import by_falling_score, random_keys, random_permutation
+from replay.sampling.prefix import running_sums, standings
 
 ORDERS_AT_ONCE = 8
 """Permutations that are walked together; only speed and memory depend on it."""
@@ -22,11 +22,14 @@ def doubling(most: int) -> tuple[int, ...]:
     return tuple(2**i for i in range(most.bit_length()))
 
 
-def passes(right: np.ndarray, size: np.ndarray, n: Sequence[int]) -> np.ndarray:
-    """Probability (E, N) that one of n is right: 1 - C(T - c, n) / C(T, n). An ideal verifier; it sees gold."""
+def pass_at(right: np.ndarray, size: np.ndarray, n: Sequence[int]) -> np.ndarray:
+    """Probability (E, N) that one of n is right: 1 - C(T - c, n) / C(T, n). An ideal verifier; it sees gold.
+
+    `right` (E,): the right ones among the `size` (E,) traces.
+    """
     drawn = np.arange(max(n))
     with np.errstate(divide="ignore", invalid="ignore"):
-        wrong = np.maximum((size - right.sum(axis=1))[:, None] - drawn, 0) / (size[:, None] - drawn)
+        wrong = np.maximum((size - right)[:, None] - drawn, 0) / (size[:, None] - drawn)
     return np.asarray(1 - np.cumprod(wrong, axis=1)[:, np.asarray(n) - 1])
 
 
@@ -36,20 +39,21 @@ def best_of(code: np.ndarray, score: np.ndarray, right: np.ndarray, size: np.nda
     `code` (E, T): answers, below 0 for none. Wrong where none is valid; NaN where a valid trace has no score.
     """
     valid = code >= 0
-    ranked = np.argsort(np.where(valid, -score, np.inf), axis=1, kind="stable")
+    ranked, _ = by_falling_score(code, score)
     worth = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
     found = np.empty((len(code), len(n)))
     for one in np.unique(size):  # pools are of a few sizes
         of_size = size == one
-        found[of_size] = worth[of_size] @ winner_shares(int(one), n, code.shape[1]).T
+        found[of_size] = worth[of_size] @ _winner_shares(int(one), n, code.shape[1]).T
     found[(valid & np.isnan(score)).any(axis=1)] = np.nan
     return found
 
 
-def winner_shares(size: int, n: Sequence[int], places: int) -> np.ndarray:
+def _winner_shares(size: int, n: Sequence[int], places: int) -> np.ndarray:
     """Probability (N, places) that the trace of each rank is the best of a random n of `size`.
 
-    C(size - 1 - r, n - 1) / C(size, n) for rank r from 0, as a running product.
+    C(size - 1 - r, n - 1) / C(size, n) for rank r from 0, as a running product: for every n of a large pool that is
+    much faster than `winner_probabilities`, which rounds each number once.
     """
     taken, rank = np.asarray(n, float)[:, None], np.arange(places - 1, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -59,41 +63,21 @@ def winner_shares(size: int, n: Sequence[int], places: int) -> np.ndarray:
 
 def majority(
     code: np.ndarray, right: np.ndarray, size: np.ndarray, hashes: np.ndarray, n: Sequence[int], *,
-    orders: int = 100, seed: int = 0,
+    orders: int = 100, seed: int = 0, score: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean correctness (E, N) of the majority of the first n traces of seeded permutations of the pool.
 
     `hashes` (E,) are those of the examples' ids. A tie goes to the answer that came first, no valid trace is wrong. So
-    does `select = "majority"` of a policy with `orders` and `seed`, at each `max_traces`.
+    does `select = "majority"` of a policy with `orders` and `seed`, at each `max_traces`. With a `score` (E, T) the
+    answer wins whose scores add up to most, as by `select = "weighted"`; NaN where a valid trace has none.
     """
-    return _over_orders(code, None, right, size, hashes, n, orders, seed)
-
-
-def weighted(
-    code: np.ndarray, score: np.ndarray, right: np.ndarray, size: np.ndarray, hashes: np.ndarray, n: Sequence[int], *,
-    orders: int = 100, seed: int = 0,
-) -> np.ndarray:  # fmt: skip
-    """Mean correctness (E, N) of the answer whose scores add up to most; otherwise as `majority`.
-
-    NaN where a valid trace has no score.
-    """
-    lacking = ((code >= 0) & np.isnan(score)).any(axis=1)
-    found = _over_orders(code, np.nan_to_num(score), right, size, hashes, n, orders, seed)
-    found[lacking] = np.nan
-    return found
-
-
-def _over_orders(
-    code: np.ndarray, score: np.ndarray | None, right: np.ndarray, size: np.ndarray, hashes: np.ndarray,
-    n: Sequence[int], orders: int, seed: int,
-) -> np.ndarray:  # fmt: skip
-    """Mean over permutations of what the leading answer is worth after each n (E, N)."""
     examples, places = code.shape
     answers = int(code.max(initial=-1)) + 1
     worth = np.zeros((examples, answers + 1))  # the last column: no answer yet
     row, column = np.nonzero(code >= 0)
     worth[row, code[row, column]] = right[row, column]
     total, steps = np.zeros((examples, len(n))), max(n)
+    weight = None if score is None else np.nan_to_num(score)
     for start in range(0, orders, ORDERS_AT_ONCE):
         drawn = range(start, min(start + ORDERS_AT_ONCE, orders))
         order = np.concatenate(
@@ -102,12 +86,14 @@ def _over_orders(
         rows = np.tile(np.arange(examples), len(drawn))[:, None]
         taken = order[:, :steps]
         seen = np.where(taken < size[rows], code[rows, taken], -1)
-        if score is None:
+        if weight is None:
             leader = leading_votes(seen, answers, n)
         else:
-            sums = running_sums(seen, score[rows, taken], np.broadcast_to(np.arange(steps), seen.shape), answers)
-            leader = sums[:, np.asarray(n) - 1]
+            place = np.broadcast_to(np.arange(steps), seen.shape)
+            leader = running_sums(seen, weight[rows, taken], place, answers)[:, np.asarray(n) - 1]
         total += worth[rows, leader].reshape(len(drawn), examples, len(n)).sum(axis=0)
+    if score is not None:
+        total[((code >= 0) & np.isnan(score)).any(axis=1)] = np.nan
     return total / orders
 
 
@@ -116,23 +102,10 @@ def leading_votes(seen: np.ndarray, answers: int, n: Sequence[int]) -> np.ndarra
 
     `seen` (R, S): the answer of each step, below 0 for none.
     """
-    rows, steps = seen.shape
-    vote = np.int64(steps + 1)  # one vote outweighs every place; of equal votes the earlier place is more
-    flat = np.arange(rows) * (answers + 1)
-    standing = np.zeros(rows * (answers + 1), np.int64)
-    top, leader = np.zeros(rows, np.int64), np.full(rows, -1, np.int64)
-    kept = {step: place for place, step in enumerate(n)}
-    found = np.empty((rows, len(n)), np.int64)
-    for step in range(max(n)):
-        answer = seen[:, step]
-        at = flat + answer + 1
-        now = standing[at]
-        now += np.where(now == 0, vote - step, vote)
-        now[answer < 0] = 0
-        standing[at] = now
-        wins = now > top
-        leader[wins] = answer[wins]
-        np.maximum(top, now, out=top)
-        if step + 1 in kept:
-            found[:, kept[step + 1]] = leader
+    kept = {number: place for place, number in enumerate(n)}
+    found = np.empty((len(seen), len(n)), np.int64)
+    steps = np.broadcast_to(np.arange(max(n)), (len(seen), max(n)))
+    for number, (_, _, leader) in enumerate(standings(seen[:, : max(n)], answers, steps), start=1):
+        if number in kept:
+            found[:, kept[number]] = leader
     return found
