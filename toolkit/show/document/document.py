@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from toolkit.printable import printable
 from toolkit.show.drawing.page import WIDTH
+from toolkit.show.tables.latex import WAITING
 from toolkit.show.tables.latex_text import POINTS_AN_INCH, paragraph
-from toolkit.show.tables.latex_whole import WAITING
 from toolkit.show.tables.table import Table, in_cell, in_note
 
 _SIZE = 10
