@@ -106,6 +106,12 @@ def test_a_narrow_terminal_stacks_then_drops() -> None:
     assert "12,346" in slim
 
 
+def test_a_terminal_without_room_beside_what_stands_before_a_name() -> None:
+    columns = (TableColumn("a long heading", Number()), TableColumn("name"), TableColumn("n", Number(), core=True))
+    text = Table("", columns, ((10**15, "majority", 10**12),)).terminal(20)
+    assert "majority" in "".join(text.split())
+
+
 def test_brackets_in_names_are_not_markup() -> None:
     assert "a[bold]b[/bold][red]" in Table("", (TableColumn("x"),), (("a[bold]b[/bold][red]",),)).terminal(80)
 

@@ -22,7 +22,7 @@ from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
 from toolkit.show.document.document import Section
 from toolkit.show.ranking.ranking import cell_of
-from toolkit.show.ranking.takeaway import percent, takeaway
+from toolkit.show.ranking.results import percent, takeaway
 from toolkit.stats.curves.arrays import Interval
 
 POINT = 0.01

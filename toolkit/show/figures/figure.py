@@ -12,9 +12,8 @@ import numpy as np
 from toolkit.errors import ThinkbackError, counted
 from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
 from toolkit.show.drawing.lettering import BOUND, folded, words, wrapped
-from toolkit.show.drawing.outside import SIZE, arrow_places, draw_arrow
 from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.region import View, view
+from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, view
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
 
 if TYPE_CHECKING:

@@ -214,16 +214,16 @@ def _before(layout: Layout, cells: Sequence[str]) -> str:
 def _name_lines(layout: Layout, row: Sequence[str], width: int) -> Iterator[str]:
     """A row's name over its cells, with what belongs beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
-    start = _before(layout, row)
+    start, indent = _before(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
     whole = "  ".join([name, *(line.strip() for line in rest)])
     if len(start) + len(whole) <= width:
         yield start + whole
         return
-    room = width - len(start)
+    room = width - indent
     first, *more = folded(name, room)
     yield start + first
     more += [part for line in rest for part in folded(line, room)]
-    yield from (" " * len(start) + part for part in more)
+    yield from (" " * indent + part for part in more)
 
 
 def _side_by_side(layout: Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
@@ -255,6 +255,7 @@ def _longest_part(text: str) -> int:
 
 
 def _folded_line(line: str, width: int) -> Iterator[str]:
+    width = max(width, 1)  # what stands before a row's name may leave it no room
     margin = line[: len(line) - len(line.lstrip())]
     current, blank = margin, ""
     for part, follows in _with_blanks(line.strip()):
@@ -262,7 +263,7 @@ def _folded_line(line: str, width: int) -> Iterator[str]:
             yield current
             current, blank = margin, ""
         current += blank + part
-        while len(current) > max(width, 1):  # one part alone is wider than the line
+        while len(current) > width:  # one part alone is wider than the line
             yield current[:width]
             current = margin * (len(margin) < width) + current[width:]
         blank = follows
