@@ -1,7 +1,7 @@
 """Tables and figures from finished numbers. Nothing here knows how they were computed."""
 
 from toolkit.notes import WARNING
-from toolkit.show.document.document import save_formats, write_latex, write_report
+from toolkit.show.document import save_formats, write_latex, write_report
 from toolkit.show.drawing.page import WIDTH, inches, warned
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.figures.calibration import ReliabilityPanel, reliability_figure

@@ -39,7 +39,7 @@ from toolkit.show import (
     save_formats,
     table_of,
 )
-from toolkit.show.document.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 from toolkit.show.tables.html import bullets, paragraph
 
 ROWS, OF_FRONT = 15, 5

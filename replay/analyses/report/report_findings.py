@@ -20,7 +20,7 @@ from toolkit.log import Description
 from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
-from toolkit.show.document.document import Section
+from toolkit.show.document import Section
 from toolkit.show.ranking.ranking import cell_of
 from toolkit.show.ranking.results import percent, takeaway
 from toolkit.stats.curves.arrays import Interval

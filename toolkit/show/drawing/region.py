@@ -1,4 +1,7 @@
-"""The region of a figure that matters: far values do not squeeze the others, but lie at its edge."""
+"""The region of a figure that matters: far values do not squeeze the others.
+
+They lie at its edge, where an arrow points to what is beyond the axes, for its number to stand beside.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
+SIZE = 9.0
+"""Typographic points from an arrow's tail to its tip."""
+_TURNS = {"↑": 0, "←": 1, "↓": 2, "→": 3}  # quarters, to the left
+_SHAPE = np.array([(0, 1), (0.6, 0.1), (0.18, 0.1), (0.18, -1), (-0.18, -1), (-0.18, 0.1), (-0.6, 0.1), (0, 1)])
 FEW = 8
 """Values from which on some may be far from the rest."""
 WORTH = 0.75
@@ -82,12 +88,6 @@ class View:
         if self.log:
             return self.left * (self.right / self.left) ** share
         return self.left + share * (self.right - self.left)
-
-
-SIZE = 9.0
-"""Typographic points from an arrow's tail to its tip."""
-_TURNS = {"↑": 0, "←": 1, "↓": 2, "→": 3}  # quarters, to the left
-_SHAPE = np.array([(0, 1), (0.6, 0.1), (0.18, 0.1), (0.18, -1), (-0.18, -1), (-0.18, 0.1), (-0.6, 0.1), (0, 1)])
 
 
 def arrow_places(

@@ -1,4 +1,7 @@
-"""A document of findings, tables and figures, as Markdown and as a LaTeX article that stands alone."""
+"""Findings, tables and figures as documents, in Markdown and as a LaTeX article that stands alone, and as files.
+
+Of each table there is Markdown, LaTeX and CSV, of each figure PDF, SVG and PNG.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from toolkit.show.tables.table import Table, in_cell, in_note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+FORMATS = ("pdf", "svg", "png")
+_UNPRINTED = "Tables for programs"
+TEXT_WIDTH = 345 / POINTS_AN_INCH
+"""Inches of the text of LaTeX's own article in one column."""
 _SIZE = 10
 _INDENT = 0.15  # inches by which sentences are set in
 _PACKAGES = (
@@ -141,12 +147,6 @@ def _set(text: str, indent: float = 0.0) -> str:
     return paragraph(printable(text), POINTS_AN_INCH * (WIDTH - indent - 0.1), _SIZE)
 
 
-FORMATS = ("pdf", "svg", "png")
-UNPRINTED = "Tables for programs"
-TEXT_WIDTH = 345 / POINTS_AN_INCH
-"""Inches of the text of LaTeX's own article in one column."""
-
-
 def save_formats(figure: Figure, folder: Path, name: str) -> None:
     """Write `figure` in every format: NAME.pdf, NAME.svg and NAME.png."""
     for suffix in FORMATS:
@@ -186,12 +186,12 @@ def write_report(
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
         parts += [table.markdown()] if table.printed else []
     if unprinted := _unprinted(tables):
-        parts.append(f"## {UNPRINTED}\n\n{_paragraphs(unprinted)}\n")
+        parts.append(f"## {_UNPRINTED}\n\n{_paragraphs(unprinted)}\n")
     for name, figure in figures.items():
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    told = {**(words or {}), **(paper or {}), **({UNPRINTED: unprinted} if unprinted else {})}
+    told = {**(words or {}), **(paper or {}), **({_UNPRINTED: unprinted} if unprinted else {})}
     sections = [Section(heading, tuple(_sentences(text))) for heading, text in told.items()]
     placed = [PlacedTable(name, table) for name, table in tables.items() if table.printed]
     drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
