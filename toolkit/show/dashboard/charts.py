@@ -51,7 +51,7 @@ def charts() -> dict[str, Spec]:
     return {chart.__name__.removeprefix("_"): chart() for chart in every}
 
 
-def config() -> Spec:
+def _config() -> Spec:
     """How all charts look."""
     ink = "currentColor"
     quiet = {"gridColor": ink, "gridOpacity": 0.14, "domainColor": ink, "tickColor": ink}
@@ -74,7 +74,7 @@ def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
     made: Spec = alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
     made["autosize"] = {"type": "fit-x", "contains": "padding"}
     made["params"] = [{"name": name, "value": value} for name, value in (COMMON | params).items()]
-    made["config"] = config()
+    made["config"] = _config()
     return made
 
 

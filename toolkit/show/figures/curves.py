@@ -138,7 +138,7 @@ def curves_figure(
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
-            side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
+            _side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
             _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
         noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
@@ -234,7 +234,7 @@ _FAR = 12
 """Places that are tried to either side."""
 
 
-def side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
+def _side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
     """Move marks of a point each to the nearest place beside their own where they hide none of those before."""
     from matplotlib.transforms import ScaledTranslation
 

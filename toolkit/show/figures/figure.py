@@ -268,7 +268,7 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
 
 @dataclass(frozen=True)
-class Layer:
+class _Layer:
     """How a kind of point looks. Kinds differ in shape, in being hollow, or else in lightness and size."""
 
     label: str
@@ -280,11 +280,11 @@ class Layer:
 
 
 LAYERS = {
-    "sweep": Layer("settings of a sweep", "o", SKY, 6, edge=0),
-    "other": Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
-    "front": Layer("on the front", "o", NAVY, 20),
-    "baseline": Layer("baseline", "D", ORANGE, 24),
-    "diagnostic": Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
+    "sweep": _Layer("settings of a sweep", "o", SKY, 6, edge=0),
+    "other": _Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
+    "front": _Layer("on the front", "o", NAVY, 20),
+    "baseline": _Layer("baseline", "D", ORANGE, 24),
+    "diagnostic": _Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
 }
 
 

@@ -44,7 +44,7 @@ class PolicyDifference:
 
 
 @dataclass(frozen=True)
-class DifferenceKind:
+class _DifferenceKind:
     """How rows of a kind are marked. Kinds differ in shape or in being hollow."""
 
     label: str
@@ -54,10 +54,10 @@ class DifferenceKind:
 
 
 KINDS = {
-    "baseline": DifferenceKind("baseline", "D", ORANGE, hollow=False),
-    "apart": DifferenceKind("told apart", "o", NAVY, hollow=False),
-    "tied": DifferenceKind("not told apart", "o", GREY, hollow=True),
-    "diagnostic": DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
+    "baseline": _DifferenceKind("baseline", "D", ORANGE, hollow=False),
+    "apart": _DifferenceKind("told apart", "o", NAVY, hollow=False),
+    "tied": _DifferenceKind("not told apart", "o", GREY, hollow=True),
+    "diagnostic": _DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
 }
 
 
@@ -125,7 +125,7 @@ def _few_ticks(axes: Axes, width: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(max(4, int(2.2 * width)), steps=[1, 2, 2.5, 5, 10]))
 
 
-def _draw(axes: Axes, look: DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
+def _draw(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
     """Limits and markers of one kind; the number of what lies beyond the axis."""
     left, right = axes.get_xlim()
     inside = [(row, y) for row, y in rows if left <= row.difference <= right]

@@ -36,7 +36,7 @@ class PolicyGap:
 
 
 @dataclass(frozen=True)
-class GapPart:
+class _GapPart:
     """How a part of the gap is filled. Parts are at least 20 apart in lightness."""
 
     label: str
@@ -45,9 +45,9 @@ class GapPart:
 
 
 PARTS = {
-    "selection": GapPart("selection: paid for a right trace, answered another", NAVY),
-    "stopping": GapPart("stopping: a right trace, not paid for", "#7FA8C9", "////"),
-    "generation": GapPart("generation: no right trace", "#EDEFF2"),
+    "selection": _GapPart("selection: paid for a right trace, answered another", NAVY),
+    "stopping": _GapPart("stopping: a right trace, not paid for", "#7FA8C9", "////"),
+    "generation": _GapPart("generation: no right trace", "#EDEFF2"),
 }
 
 

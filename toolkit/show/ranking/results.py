@@ -148,7 +148,7 @@ def no_frontier(results: RankedInput) -> str:
 
 
 def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
-    cheapest = cheapest_tied(ranked)
+    cheapest = _cheapest_tied(ranked)
     kept = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
     swept = _of_sweeps(ranked, limits.of_sweep, kept)
     must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in kept]
@@ -409,7 +409,7 @@ def takeaway(results: RankedInput) -> str | None:
     return f"{said}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
 
 
-def cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
+def _cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
     """The cheapest of the leader and the policies that tie with it, the better of equals."""
     real = [row for row in ranked if not row.policy.diagnostic and row.cost is not None and (row.leads or row.ties)]
     return min(real, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
@@ -419,7 +419,7 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     if not tied:
         return "No other policy ties with it."
     said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
-    cheapest = cheapest_tied([leader, *tied])
+    cheapest = _cheapest_tied([leader, *tied])
     if leader.cost is None or cheapest is None or cheapest.cost is None or not results.same_calls:
         return f"{said}."
     if cheapest is leader:

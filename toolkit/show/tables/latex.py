@@ -86,7 +86,7 @@ def _printed(notes: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class OverPublished(Form):
+class _OverPublished(Form):
     """A cell of our value and of the published one, which is in parentheses in a line of its own."""
 
     stacks: ClassVar[str] = " ("
@@ -117,7 +117,7 @@ def in_print(table: T) -> T:
     def column(own: int) -> TableColumn:
         under = beneath.get(own)
         one = table.columns[own]
-        return one if under is None else replace(one, form=OverPublished(one.form, table.columns[under].form))
+        return one if under is None else replace(one, form=_OverPublished(one.form, table.columns[under].form))
 
     def cell(row: Sequence[Any], own: int) -> Any:
         if own not in beneath:
@@ -134,7 +134,7 @@ def in_print(table: T) -> T:
 
 
 @dataclass(frozen=True)
-class Grid:
+class _Grid:
     """The columns of `table` that are set, by place, their headings and cells, which may have several lines, and size.
 
     `words`: the width in em that a column of words asks for, unless it is narrower.
@@ -175,7 +175,7 @@ class Grid:
         """Points of a row."""
         return _LEADING[self.size] * _lines_of(row) + 2
 
-    def folded(self, space: float) -> Grid:
+    def folded(self, space: float) -> _Grid:
         """The cells of words on lines of the width that there is, which is at least what they ask for."""
         widths = list(self.least)
         for i, wish in enumerate(self.natural):
@@ -195,7 +195,7 @@ class Grid:
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
-    def only(self, kept: Sequence[int]) -> Grid:
+    def only(self, kept: Sequence[int]) -> _Grid:
         """Some columns."""
         rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
         places, heads = tuple(self.places[k] for k in kept), tuple(self.heads[k] for k in kept)
@@ -210,7 +210,7 @@ def _lines_of(row: Sequence[str]) -> int:
     return max(cell.count("\n") + 1 for cell in row)
 
 
-def _grids(table: TableContent, space: float, whole: bool) -> list[Grid]:
+def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
     """The gentlest way to set the table; where none has room, its least needed columns go, or all stand in parts."""
     tried = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
     fitting = next((grid for grid in tried if grid.fits(space)), None)
@@ -219,7 +219,7 @@ def _grids(table: TableContent, space: float, whole: bool) -> list[Grid]:
     return _parts(tried[-1], space) if whole else [_narrowed(tried[-1], space)]
 
 
-def _stages(table: TableContent, tight: float) -> Iterator[Grid]:
+def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
     """Ways to set the whole table, the gentlest first; `tight` is the em of a column of words in the last ones."""
     words, marks = _words_of(table), _marks_of(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
@@ -245,7 +245,7 @@ def _stages(table: TableContent, tight: float) -> Iterator[Grid]:
         *pressed,
     ):
         for size in sizes:
-            yield Grid(table, tuple(places), shown, cells, size, room)
+            yield _Grid(table, tuple(places), shown, cells, size, room)
 
 
 def _words_of(table: TableContent) -> int | None:
@@ -262,7 +262,7 @@ def _marks_of(table: TableContent) -> dict[str, str]:
     return {text: mark(number) for number, text in enumerate(list(texts)[:MARKS])}
 
 
-def _narrowed(grid: Grid, space: float) -> Grid:
+def _narrowed(grid: _Grid, space: float) -> _Grid:
     """The grid without the columns that are needed least, as far as it takes."""
     while len(grid.places) > 1 and not grid.fits(space):
         columns = [grid.table.columns[place] for place in grid.places]
@@ -273,7 +273,7 @@ def _narrowed(grid: Grid, space: float) -> Grid:
     return grid
 
 
-def _parts(grid: Grid, space: float) -> list[Grid]:
+def _parts(grid: _Grid, space: float) -> list[_Grid]:
     """The columns of a grid as several grids, each with those that tell its rows apart."""
     head = _telling(grid)
     for words in (_TIGHT, _LEAST):
@@ -283,7 +283,7 @@ def _parts(grid: Grid, space: float) -> list[Grid]:
     return parts
 
 
-def _telling(grid: Grid) -> list[int]:
+def _telling(grid: _Grid) -> list[int]:
     """As few of the first columns as tell every row from the others; at least one, and not all."""
 
     def told_apart(places: Sequence[int]) -> int:
@@ -299,7 +299,7 @@ def _telling(grid: Grid) -> list[int]:
     return head
 
 
-def _filled(grid: Grid, head: Sequence[int], space: float) -> list[Grid]:
+def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
     """As many columns in each part as it has room for, all in their order; `head` begins every one."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
@@ -310,9 +310,9 @@ def _filled(grid: Grid, head: Sequence[int], space: float) -> list[Grid]:
     return [grid.only(sorted(part)) for part in parts]
 
 
-def _packed(grids: Sequence[Grid], above: float, below: float) -> list[list[tuple[Grid, range]]]:
+def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
     """Each float's grids and rows of them, as many as a page has room for; `above` and `below` are points of notes."""
-    floats: list[list[tuple[Grid, range]]] = []
+    floats: list[list[tuple[_Grid, range]]] = []
     room = 0.0
     for i, grid in enumerate(grids):
         rows, notes = range(len(grid.rows)), below * (i == len(grids) - 1)
@@ -326,7 +326,7 @@ def _packed(grids: Sequence[Grid], above: float, below: float) -> list[list[tupl
     return floats
 
 
-def _pages(grid: Grid, above: float, below: float) -> list[range]:
+def _pages(grid: _Grid, above: float, below: float) -> list[range]:
     """The rows of each float, so that none is higher than a page; `above` and `below` are points of the notes."""
     heights = [grid.height_of(row) for row in grid.rows]
     room = HEIGHT - grid.height_of(grid.heads) - _AROUND
@@ -358,7 +358,7 @@ def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list
     return [start, *(f"{line}\\par" for line in lines), r"\smallskip\end{minipage}\par"]
 
 
-def _tabular(grid: Grid, rows: range, at_points: bool) -> Iterator[str]:
+def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
     """The heading and some of the rows; `at_points`: numbers are aligned by siunitx, not at their ends."""
     aligns = [grid.table.columns[place].form.align[0] for place in grid.places]
     if at_points:

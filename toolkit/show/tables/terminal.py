@@ -54,7 +54,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class _Layout:
     """The columns that are shown, with headings and texts, which may have several lines.
 
     `name`: the place of the column of words that a row is called by, None where there is none. `headed`: that column
@@ -104,24 +104,24 @@ class Layout:
             widths[i] += max(0, min(self.natural[i] - widths[i], width - self.line(widths)))
         return widths
 
-    def without(self, i: int) -> Layout:
+    def without(self, i: int) -> _Layout:
         """All but one column."""
         rows = tuple(row[:i] + row[i + 1 :] for row in self.rows)
         columns, heads = self.columns[:i] + self.columns[i + 1 :], self.heads[:i] + self.heads[i + 1 :]
         name = None if self.name is None else self.name - (i < self.name)
         return replace(self, columns=columns, heads=heads, rows=rows, name=name)
 
-    def stacked(self) -> Layout:
+    def stacked(self) -> _Layout:
         """Intervals under their estimates, and headings on several lines."""
         rows = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in self.rows)
         return replace(self.with_high_heads(), rows=rows)
 
-    def with_high_heads(self) -> Layout:
+    def with_high_heads(self) -> _Layout:
         """Headings on several lines, a word on each."""
         return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
 
 
-def _beneath(table: TableContent) -> Layout:
+def _beneath(table: TableContent) -> _Layout:
     """The table's texts; cells of columns marked `beneath` go under the first column of words."""
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     kept = [i for i, column in enumerate(table.columns) if not column.beneath]
@@ -134,10 +134,10 @@ def _beneath(table: TableContent) -> Layout:
         rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in kept))
     columns = tuple(table.columns[i] for i in kept)
     name = None if words is None else kept.index(words)
-    return Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
+    return _Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
 
 
-def _filled(layout: Layout) -> tuple[Layout, list[TableColumn]]:
+def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
     """Without the columns that may be hidden where every cell is empty or a dash; and these."""
     empty = []
     for i in reversed(range(len(layout.columns))):
@@ -147,7 +147,7 @@ def _filled(layout: Layout) -> tuple[Layout, list[TableColumn]]:
     return layout, empty
 
 
-def _fits(every: Layout, width: int) -> Iterator[Layout]:
+def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
     """Layouts that fit, the gentlest first: as it is; stacked, without what is least needed; a row's name over its
     numbers. The last one is given even where it is too wide.
 
@@ -166,7 +166,7 @@ def _fits(every: Layout, width: int) -> Iterator[Layout]:
                 return
 
 
-def _tries(every: Layout) -> Iterator[tuple[Layout, bool]]:
+def _tries(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
     """Layouts, each with whether `core` columns may be dropped from it too, the gentlest first."""
     headed = replace(every.with_high_heads(), headed=True)
     if every.name is not None and any(column.core for column in every.columns):
@@ -179,7 +179,7 @@ def _tries(every: Layout) -> Iterator[tuple[Layout, bool]]:
         yield headed.stacked(), True
 
 
-def _dropped(layout: Layout, width: int, core: bool) -> Layout:
+def _dropped(layout: _Layout, width: int, core: bool) -> _Layout:
     while layout.line(layout.least) > width:
         loose = [i for i, column in enumerate(layout.columns) if column.drop and (core or not column.core)]
         if not loose:
@@ -188,11 +188,11 @@ def _dropped(layout: Layout, width: int, core: bool) -> Layout:
     return layout
 
 
-def _height(shown: tuple[Layout, list[Line]]) -> int:
+def _height(shown: tuple[_Layout, list[Line]]) -> int:
     return len(shown[1])
 
 
-def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:
+def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
     widths = layout.widths(width)
     if layout.headed:
         yield _before(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
@@ -205,13 +205,13 @@ def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:
         yield from ((line, style) for line in _side_by_side(layout, row, widths))
 
 
-def _before(layout: Layout, cells: Sequence[str]) -> str:
+def _before(layout: _Layout, cells: Sequence[str]) -> str:
     """The cells before a row's name, on its line."""
     pairs = [(cells[i], layout.natural[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
     return "".join(_aligned(*pair) + " " * _GAP for pair in pairs)
 
 
-def _name_lines(layout: Layout, row: Sequence[str], width: int) -> Iterator[str]:
+def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str]:
     """A row's name over its cells, with what belongs beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
     start, indent = _before(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
@@ -226,7 +226,7 @@ def _name_lines(layout: Layout, row: Sequence[str], width: int) -> Iterator[str]
     yield from (" " * indent + part for part in more)
 
 
-def _side_by_side(layout: Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
+def _side_by_side(layout: _Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
     """The lines of cells beside each other, which begin on one line, or end on one where they are headings."""
     aligns = [column.form.align for column in layout.columns]
     columns = [folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n") for i in layout.beside]
