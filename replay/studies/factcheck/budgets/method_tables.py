@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.kinds.every_example import EVERY
+from replay.kinds.sample import EVERY
 from replay.studies.factcheck.budgets.verifying_study import VerifyingStudy
 from replay.studies.factcheck.methods.coverage import COVERAGE, COVERAGE_NOTES, METRICS, coverage
 from replay.studies.factcheck.methods.method_columns import MethodOfRun, percent

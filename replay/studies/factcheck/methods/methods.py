@@ -8,8 +8,7 @@ from typing import Any
 
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.studies.factcheck.methods.runs import VerifierRun, run_without
 from replay.studies.factcheck.methods.verifying import VerifyingSetting
 from toolkit.errors import ThinkbackError

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.analyses.tune.fitted import ClassCoverage, class_coverage, run_fitted
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Never
