@@ -10,14 +10,23 @@ from statistics import fmean
 
 import polars as pl
 import pytest
+from replay.studies.factcheck.simulated import heldout
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
-from replay.studies.factcheck.methods.methods import SURROGATE
-from replay.studies.factcheck.published import FactcheckSetting, PublishedPool
-from replay.studies.factcheck.simulated import heldout
-from replay.studies.factcheck.simulated.check import KNOWN, check_simulation
-from replay.studies.factcheck.simulated.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
-from replay.studies.factcheck.simulated.heldout import POOLS, signs
+from replay.studies.factcheck.fidelity import (
+    KNOWN,
+    POOLS,
+    HeldOut,
+    HeldOutNumber,
+    Known,
+    Line,
+    check_simulation,
+    check_table,
+    signs,
+)
+from replay.studies.factcheck.published import PublishedPool
+from replay.studies.factcheck.runs import SURROGATE
+from replay.studies.factcheck.setting import FactcheckSetting
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log

@@ -14,7 +14,7 @@ from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
 from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates
-from replay.studies.kit.gaps import told_among
+from replay.studies.recovery.study import told_among
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"

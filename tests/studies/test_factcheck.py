@@ -14,10 +14,10 @@ from typer.testing import Result
 from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.budgets.wall_clock import scored_pools
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.budgets.budget_figures import budget_panels
-from replay.studies.factcheck.budgets.sensitivity import sensitivity
-from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
-from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.factcheck.budgets import sensitivity
+from replay.studies.factcheck.figures import budget_panels
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
+from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import cell, compared
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written

@@ -16,8 +16,7 @@ from generate.simulation.planted_model import PlantedModel
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
-from replay.studies.latent.gains import Gain
-from replay.studies.latent.questions import Answer, VerdictOn, gain_verdict
+from replay.studies.latent.gains import Answer, Gain, VerdictOn, gain_verdict
 from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
 from tests.show.whole import assert_paper

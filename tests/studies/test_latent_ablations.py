@@ -15,15 +15,22 @@ from generate.simulation.planted_model import PlantedModel
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent.placed_traces import placed_traces
 from replay.latent.probe_samples import as_many
-from replay.studies.kit.figures import drawn
+from replay.studies.kit.report import drawn
 from replay.studies.latent import ablations
-from replay.studies.latent.ablated import FITTED, READERS, TEMPERATURES, TRANSFER, VOTES
 from replay.studies.latent.ablation_tables import ABLATION_SHEETS
 from replay.studies.latent.ablations import ablations_of
 from replay.studies.latent.figures import PAPER_FIGURES
 from replay.studies.latent.report import study_latent
-from replay.studies.latent.settings import LatentSetting
-from replay.studies.latent.study import LatentStudy, study_log
+from replay.studies.latent.study import (
+    FITTED,
+    READERS,
+    TEMPERATURES,
+    TRANSFER,
+    VOTES,
+    LatentSetting,
+    LatentStudy,
+    study_log,
+)
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
 from toolkit.log import Log, collect, open_log, write_log

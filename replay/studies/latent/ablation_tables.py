@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from replay.latent.probe_samples import ModelArea, SeededArea
-from replay.studies.kit.cells import difference, shown
+from replay.studies.kit.cells import shown
 from replay.studies.kit.sheet import Column, Row, Sheet, intervals, numbers
 from replay.studies.latent import ablated as missing
-from replay.studies.latent.ablated import Ablations
-from replay.studies.latent.study import LatentStudy
+from replay.studies.latent.study import Ablations, LatentStudy
+from replay.studies.latent.tables import difference
 
 Studies = Sequence[LatentStudy]
 SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"

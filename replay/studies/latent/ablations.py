@@ -19,7 +19,7 @@ from replay.data.conditions import matching, matching_or_none
 from replay.latent.place_probes import joint, location_map, own_less, pooled, score_table, transfer
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
 from replay.latent.probe_samples import ModelArea, as_many, by_model, by_questions, by_share
-from replay.studies.latent.ablated import (
+from replay.studies.latent.study import (
     ENTROPY,
     FITTED,
     READERS,
@@ -27,11 +27,11 @@ from replay.studies.latent.ablated import (
     TRANSFER,
     VOTES,
     Ablations,
+    LatentStudy,
     SuffixArea,
     TemperatureArea,
     VotesAt,
 )  # fmt: skip
-from replay.studies.latent.study import LatentStudy
 from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval
 from toolkit.stats.curves.influences import Influenced, pooled_area

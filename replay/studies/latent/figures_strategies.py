@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
-from replay.studies.kit.figures import Figures, StudyFigure
+from replay.studies.kit.report import Figures, StudyFigure
 from replay.studies.latent.study import LatentStudy
 from toolkit.show import PlottedCurve, curves_figure
 from toolkit.show.drawing.page import WIDTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.analyses.strategies.strategies import WEIGHTED
-from replay.studies.latent.questions import Answer, Verdict, VerdictOn, answered, gain_verdict
+from replay.studies.latent.gains import Answer, Verdict, VerdictOn, answered, gain_verdict
 from replay.studies.latent.signals import OVER, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import FRONT, LatentStudy
 from toolkit.log.describe.worth import BEST, HONEST

@@ -1,16 +1,37 @@
-"""What rows of the study's tables are of: policies by the part that they play, and differences between them."""
+"""What the study's tables are made of: columns, policies by the part that they play, and comparisons of them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from replay.studies.kit.sheet import Row
+from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.sheet import Row, Theirs, beside, intervals, numbers, words
 from replay.studies.recovery import published
-from replay.studies.recovery.outcomes import SAVED, Comparison
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import ShownInterval
+from toolkit.columns import metric_column
+from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
+
+
+def _heading(metric: str) -> str:
+    """What a metric's column is headed by everywhere."""
+    return metric_column(metric).heading
+
+
+ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100)
+PUBLISHED_ACCURACY = beside(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
+PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
+TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
+PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
+ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
+CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
+ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
+FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
+FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
+FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
+SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
+
 
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
@@ -20,6 +41,7 @@ ACTING = (ALWAYS, SELECTIVE, RULED)
 OF_ACTIONS = ("action_tokens", "intervention_rate")
 """Metrics that first attempts other than the base's do not have."""
 
+SAVED = "action tokens saved"
 TO_ALWAYS = {
     "correct": "accuracy, selective {verify} minus always {verify}",
     "flip": "flips, selective {verify} minus always {verify}",
@@ -62,6 +84,46 @@ class StudyPolicy:
     def on_base(self) -> bool:
         """Whether it begins with the base attempt."""
         return self.part in (BASE, *ACTING)
+
+
+COMPARED = {
+    "correct": ("accuracy, points", 100.0),
+    "flip": ("flips, points", 100.0),
+    "total_tokens": ("total tokens", 1.0),
+    SAVED: ("action tokens saved %", 100.0),
+}
+"""What a paired table calls what it compares, and what that is multiplied with."""
+PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
+PAIRED_COLUMNS = (
+    words("what", "metric"),
+    replace(
+        intervals("difference", "difference", signed=True),
+        theirs=Theirs("difference", "published", "published", NumberWithInterval(2, signed=True), apart=True),
+    ),
+    beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
+)
+"""Of a paired table."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row of a paired table: two policies, what is compared, and the work's name of that."""
+
+    first: str
+    second: str
+    metric: str
+    name: str = ""
+
+    def row(self, run: DatasetStudy, published: PublishedRow) -> Row:
+        """The difference with its interval and its p-value, beside the published one."""
+        what, scale = COMPARED[self.metric]
+        if self.metric == SAVED:
+            found, p_value = run.reduction(self.first, self.second, "action_tokens"), None
+        else:
+            found, p_value = run.paired(self.first, self.second, self.metric, scale)
+        theirs = ShownInterval.of(tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high")))
+        values = {"metric": what, "difference": found, "p_value": p_value}
+        return Row((self.first, self.second), values=values, published={"difference": theirs, "p": published.get("p")})
 
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:

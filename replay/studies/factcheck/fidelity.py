@@ -1,10 +1,4 @@
-"""How near a simulated log comes to a published work: numbers that it was fitted to, and those that test it.
-
-A number that was fitted to has a distance within which it should lie, never further than `ERRORS` sampling errors of
-the published one at its number of claims: that shows that the fit holds, and nothing else. A number that was not fails
-where the mean over logs of several seeds lies further off than chance explains; a difference fails, too, where its sign
-is another.
-"""
+"""Published against simulated: the numbers that a simulation was fitted to, and how near they should lie."""
 
 from __future__ import annotations
 
@@ -15,8 +9,29 @@ from math import copysign, hypot, sqrt
 from statistics import fmean
 from typing import Any
 
-from replay.studies.factcheck.methods.runs import RunCells
+import polars as pl
+
+from replay.analyses.budgets.budgets import ORDERS, budgets
+from replay.analyses.budgets.pool_depth import gold_within
+from replay.analyses.budgets.surrogate_keys import gaps
+from replay.data.conditions import TEST
+from replay.studies.factcheck.published import (
+    BUDGETS,
+    CAP,
+    ORDER_COLUMNS,
+    WORK,
+    FactcheckSetting,
+    PublishedPool,
+    bucket_keys,
+    published,
+    published_pools,
+)
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, RunCells, replay_methods
+from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, PublishedWork, document
+from toolkit.errors import ThinkbackError, argument
+from toolkit.features import CLAIM_FEATURES
+from toolkit.log import Log
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
@@ -249,3 +264,130 @@ def held_out_line(
         error = sampling_error(cell)
         error = None if error is None else hypot(error, luck)
         yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
+
+
+FIT = fit_of(WORK)
+"""What the simulations were fitted to, with the distances."""
+KNOWN = known_of(FIT)
+RESAMPLES = 200
+GOLD = FIT["gold"]
+"""What the thesis's text says of it (section 1.1.5), in per cent."""
+FIRST_FIVE = "first 5 traces"
+
+
+def simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) -> FactcheckSetting:
+    """What is asked of a simulated log."""
+    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, cap, asked={"where": TEST, "resamples": resamples})
+
+
+def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
+    """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
+
+    Raises ThinkbackError where the pool is smaller than that.
+    """
+    numbers, setting = published(name), simulated_setting(pool)
+    main = replay_methods(log, setting)
+    if main.missing:
+        raise ThinkbackError(
+            f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
+        )
+    lines = [*fitted_lines(FIT, "main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
+    if name == "quantemp":
+        lines += fitted_lines(FIT, "other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+    return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
+
+
+def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[Line]:
+    within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
+    wanted = WORK.stated(GOLD[name])
+    found, error = 100 * within["share"].item(), share_error(wanted / 100, claims)
+    yield Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
+
+
+def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+    for bucket in main.buckets():
+        wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
+        if wanted is not None:
+            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
+            error = share_error(share, main.n)
+            yield Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
+
+
+TRACES = {"quantemp": 40, "claimdecomp": 50}
+"""Traces per claim that these tables take."""
+
+
+POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
+"""Of each data set, those of table B.4."""
+ORDERS_DRAWN = 30
+"""Random orders that tell how much one of them varies."""
+ONE_ORDER = (
+    f"the published random order is one order: the sampling error of differences to it holds the variance of one, "
+    f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
+)
+REASONS = FIT["failing_because"]
+"""What is known of the numbers of each table that fail."""
+
+
+def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
+    """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
+    return over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
+
+
+def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
+    numbers, setting = published(name), simulated_setting(pool, resamples=resamples)
+    for bucket in replay_methods(log, setting).buckets():
+        for what, name_of, column in (
+            ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
+            ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
+        ):
+            found = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
+            wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
+            yield from held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
+    if name == "quantemp":
+        yield from _larger_caps(log, setting, numbers)
+    for published_pool in POOLS[name]:
+        yield from _signs(log, published_pool, setting)
+
+
+def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
+    for cap in (20, 30, 40):
+        made = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
+        of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
+        for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
+            wanted = numbers.value(table, column, max_traces=cap, method=method)
+            yield from held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
+
+
+def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
+    """The differences of table B.4 alone, of one log."""
+    return [one for of in POOLS[name] for one in _signs(log, of, simulated_setting(pool, resamples=1))]
+
+
+def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
+    rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
+    columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
+    asked: dict[str, Any] = {
+        "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
+        "features": setting.features, "budget": BUDGETS[of.size],
+        **setting.asked, "where": f"split = '{of.split}'",
+    }  # fmt: skip
+    made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
+    told = "" if of.split == "test" else f"{of.split}, "
+    tells_errors = asked["resamples"] > 1
+    luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
+    for order, column in columns.items():
+        found = gaps(made, "surrogate", order)
+        for k in BUDGETS[of.size]:
+            wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
+            less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
+            yield from held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+
+
+def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:
+    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
+    made = budgets(log, orders=orders, **{**asked, "resamples": 1})
+    of_orders = made.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
+    spread = of_orders.group_by("k").agg(100 * pl.col("estimate").std())
+    return dict(spread.iter_rows())
