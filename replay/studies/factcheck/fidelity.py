@@ -20,13 +20,13 @@ from replay.studies.factcheck.published import (
     CAP,
     ORDER_COLUMNS,
     WORK,
-    FactcheckSetting,
     PublishedPool,
     bucket_keys,
     published,
     published_pools,
 )
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, RunCells, replay_methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, replay_methods
+from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, PublishedWork, document
 from toolkit.errors import ThinkbackError, argument
@@ -101,7 +101,7 @@ def known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
     return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
 
 
-def fitted_lines(fit: Mapping[str, Any], run: str, cells: RunCells, numbers: PublishedDataset) -> Iterator[Line]:
+def fitted_lines(fit: Mapping[str, Any], run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     """The numbers of a run that were fitted to, where they are published and the log has them."""
     for row in fit[run]:
         for method, of in product(row["methods"], fit["columns"][row["columns"]]):

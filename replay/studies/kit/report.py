@@ -81,7 +81,7 @@ def record_of(
 
     A record begins with the study and its log; then stand the study's `own` entries and those of its run.
     """
-    records = {part.dataset: {"study": study, "log": None} | own(part) | run(part) for part in parts}
+    records = {part.dataset: {"study": study, "log": None, **own(part), **run(part)} for part in parts}
     return next(iter(records.values())) if len(parts) == 1 else {"study": study, "datasets": records}
 
 

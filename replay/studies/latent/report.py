@@ -7,15 +7,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
-from replay.studies.kit.report import Figures, StudyReport, by_dataset, drawn, record_of
+from replay.studies.kit.report import StudyReport, by_dataset, drawn, record_of, told_intervals, told_log
 from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
-from replay.studies.latent.ablation_tables import ABLATION_SHEETS
 from replay.studies.latent.ablations import ablations_of
-from replay.studies.latent.figures import PAPER_FIGURES, WORTH_FIGURES
-from replay.studies.latent.gains import Verdict
+from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.published import MODELS, REWARDS, TESTED
 from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, study_log
 from replay.studies.latent.tables import (
+    ABLATION_SHEETS,
     COMPARED,
     EVERY_SIGNAL,
     GAIN_SHEETS,
@@ -29,7 +28,7 @@ from replay.studies.latent.tables import (
     rewards,
 )
 from replay.studies.latent.tables import asked as asked_of
-from replay.studies.latent.verdicts import NO_LOGPROBS, verdicts_of
+from replay.studies.latent.verdicts import NO_LOGPROBS, Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
@@ -98,8 +97,6 @@ def missing_told(study: LatentStudy) -> Iterator[str]:
 
 SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
 """All tables, in the order of the report."""
-FIGURES: Figures = {**WORTH_FIGURES, **PAPER_FIGURES}
-"""All figures."""
 POINTS = NumberWithInterval(1, 100, signed=True)
 """Differences of shares in words."""
 
@@ -144,7 +141,7 @@ def study_latent(
         on=on or TRAIN, where=where, published=published, ablations=ablations, seeds=seeds, orders=orders,
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )  # fmt: skip
-    studies = tuple(replace(one, verdicts=verdicts_of(one)) for one in study_log(log, asked))
+    studies = study_log(log, asked)
     if ablations:
         studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
     return report_of(studies, log.name, drawn_at)
@@ -164,7 +161,7 @@ def report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -
         tables=tables,
         draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
-        record=record_of("latent", studies, record),
+        record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",
         told=undone,
         screen=[tables[sheet.name] for sheet in (*VERDICT_SHEETS, COMPARED)],
@@ -191,7 +188,6 @@ def record(study: LatentStudy) -> dict[str, Any]:
     asked, source = study.asked, None if study.strategies is None else study.strategies.source
     made = asked.settings
     return {
-        "study": "latent",
         "log": {"name": study.log.name, "sha256": study.log.digest()},
         "dataset": study.dataset,
         "where": study.where,
@@ -210,18 +206,15 @@ def record(study: LatentStudy) -> dict[str, Any]:
             }
             for one in study.verdicts
         ],
-        "seed": made.seed,
-        "resamples": made.resamples,
-        "level": made.level,
+        "seed": made.seed, "resamples": made.resamples, "level": made.level,
         "versions": versions(),
     }  # fmt: skip
 
 
 def measured_on(study: LatentStudy) -> Iterator[str]:
     """The same in words, for people."""
-    made = study.asked.settings
-    simulated = " (simulated)" if study.simulated else ""
-    yield f"log: {study.log.name}{simulated}, SHA-256 {study.log.digest()}"
+    made = record(study)
+    yield told_log(made, study.simulated)
     yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
     if study.asked.trained:
         yield f"left out: {study.asked.trained:,} training rows among the examples that were to be reported"
@@ -230,5 +223,5 @@ def measured_on(study: LatentStudy) -> Iterator[str]:
         source = study.strategies.source
         probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
         yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
-    yield f"intervals: {made.resamples:,} resamples, level {made.level:g}, seed {made.seed}"
+    yield told_intervals(made)
     yield "`run.json` holds all of this and the versions"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -16,8 +17,8 @@ from replay.data.conditions import matching, matching_or_none, of_dataset, repor
 from replay.data.contents import Contents, read_contents
 from replay.latent.place_probes import PlaceArea
 from replay.latent.probe_samples import ModelArea, SeededArea
-from replay.studies.latent.gains import Gains, Verdict, gains_of
 from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
+from replay.studies.latent.verdicts import Gains, Verdict, gains_of, verdicts_of
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.log import Log, collect
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
@@ -160,7 +161,12 @@ class LatentStudy:
     gains: Gains = field(default_factory=Gains)
     missing: Mapping[str, str] = field(default_factory=dict)
     ablations: Ablations = field(default_factory=Ablations)
-    verdicts: tuple[Verdict, ...] = ()
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The answers to the study's questions."""
+        left_out = {} if self.strategies is None else self.strategies.left_out or {}
+        return verdicts_of(self.main, self.asked.settings.level, self.gains, self.missing.get(FRONT), left_out)
 
     @property
     def simulated(self) -> bool:
