@@ -19,8 +19,8 @@ from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.factcheck.study import study_log
-from replay.studies.kit.cells import warned
 from replay.studies.recovery.interventions import InterventionSetting, choose
+from replay.studies.recovery.report import _warned
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import LACKING, study_dataset
 from tests.studies.claims import tables, written
@@ -161,7 +161,7 @@ def recovery(log: Path) -> dict[str, Any]:
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
-        "warnings": len(list(warned(study.dataset, study.result, alone=True))),
+        "warnings": len(list(_warned(study, alone=True))),
         "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],

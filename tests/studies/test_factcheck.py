@@ -15,7 +15,7 @@ from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, u
 from replay.analyses.budgets.wall_clock import scored_pools
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.budgets import sensitivity
-from replay.studies.factcheck.figures import budget_panels
+from replay.studies.factcheck.figures import _budget_panels
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
 from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import cell, compared
@@ -40,7 +40,7 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     )
     fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces")
     study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s")
-    ((_, curves),) = budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
+    ((_, curves),) = _budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 

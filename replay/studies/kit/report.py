@@ -109,7 +109,7 @@ class StudyReport:
 
     title: str
     tables: Mapping[str, Table]
-    draw: Callable[[], Mapping[str, Figure]]
+    draw: Callable[[], Mapping[str, Figure]] = dict
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -193,15 +193,6 @@ class Sheet(Generic[P]):
     needed: Callable[[Sequence[P]], bool] = bool
     printed: bool = True
 
-    def beside(self, rows: Callable[[P], Iterable[Row]], theirs: Mapping[str, tuple[str, str, str, int]]) -> Sheet[P]:
-        """The same with the rows of a work, and its numbers beside columns, by their keys, as `beside` takes them."""
-
-        def columns(parts: Sequence[P]) -> list[Column]:
-            made = self.columns(parts) if callable(self.columns) else self.columns
-            return [beside(column, *theirs[column.key]) if column.key in theirs else column for column in made]
-
-        return replace(self, columns=columns, rows=rows)
-
     @property
     def runs(self) -> str:
         """Which runs it is of."""

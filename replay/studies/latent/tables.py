@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from replay.latent.probe_samples import ModelArea, SeededArea
+from replay.latent.probe_samples import SeededArea
 from replay.studies.kit.cells import shown
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, words
 from replay.studies.latent import study as what
 from replay.studies.latent.published import MODELS, REWARDS, TESTED, WORK, is_of, published_row, published_transfer
 from replay.studies.latent.signals import FITTED, LOGPROB, POOLED, REFLECTION, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import SELECTING as SELECTED
-from replay.studies.latent.study import Ablations, LatentStudy
+from replay.studies.latent.study import LatentStudy
 from replay.studies.latent.verdicts import Gain, Verdict, answered
 from toolkit.log.describe.worth import BEST
 from toolkit.show import Number, ShownInterval, TableColumn
 from toolkit.stats import PairedInterval
 
 Studies = Sequence[LatentStudy]
+Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 LILAVE, REFLECTED, LOGPROBS = "lilave_auc", "self_reflection_auc", "logprobs_auc"
 NOT_REWARDS = (FITTED, LOGPROB, REFLECTION)
 LEAST_SCORED = 0.9
@@ -357,29 +357,20 @@ VERDICT_SHEETS = (VERDICTS,)
 GAIN_SHEETS = (CONDITIONAL, SELECTING, ORACLE)
 
 
-SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"
-
-
-def _any(found: Callable[[Ablations], Any]) -> Callable[[Studies], bool]:
-    return lambda studies: any(found(study.ablations) for study in studies)
-
-
-def _why(name: str) -> Callable[[LatentStudy], Sequence[str]]:
-    """Why a data set has no rows, where it has none."""
+def _fitted(
+    name: str, title: str, heads: Sequence[str], columns: Columns, rows: Callable[[LatentStudy], Iterable[Row]],
+    missing: str, *notes: str | Callable[[LatentStudy], Iterable[str]], printed: bool = True,
+) -> Sheet[LatentStudy]:  # fmt: skip
+    """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
 
     def told(study: LatentStudy) -> Sequence[str]:
-        found = study.ablations.missing.get(name)
+        found = study.ablations.missing.get(missing)
         return [] if found is None else [f"no rows: {found}"]
 
-    return told
+    def needed(studies: Studies) -> bool:
+        return any(True for study in studies for _ in rows(study))
 
-
-def _fitted_on(study: LatentStudy) -> Sequence[str]:
-    return study.ablations.notes
-
-
-def _places_told(study: LatentStudy) -> Sequence[str]:
-    return study.ablations.notes[1:]
+    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", needed=needed, printed=printed)
 
 
 def _locations(study: LatentStudy) -> Iterator[Row]:
@@ -388,20 +379,9 @@ def _locations(study: LatentStudy) -> Iterator[Row]:
         yield Row((one.layer, one.token), values=values)
 
 
-LOCATIONS_SHEET = Sheet[LatentStudy](
-    "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
-    (intervals("AUC", "auc", 3), intervals("AUC within questions", "auc_within", 3), numbers("traces", "traces", 0)),
-    _locations, (_fitted_on, _why(what.LOCATIONS)), "Data set", needed=_any(lambda made: made.locations),
-    printed=False,
-)  # fmt: skip
-
-
-def _degrees(studies: Studies) -> list[float]:
-    return sorted({one.measured for study in studies for one in study.ablations.temperatures})
-
-
 def _temperature_columns(studies: Studies) -> list[Column]:
-    measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in _degrees(studies)]
+    degrees = sorted({one.measured for study in studies for one in study.ablations.temperatures})
+    measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in degrees]
     return [numbers("traces trained on", "rows", 0, drop=1), *measured]
 
 
@@ -411,15 +391,6 @@ def _temperatures(study: LatentStudy) -> Iterator[Row]:
         own = [one for one in found if one.trained == trained]
         values = {f"measured_{one.measured:g}": shown(one.area) for one in own}
         yield Row((f"{trained:g}",), values={"rows": own[0].rows, **values})
-
-
-TEMPERATURES_SHEET = Sheet[LatentStudy](
-    "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
-    _temperature_columns, _temperatures,
-    ("each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
-     _places_told, _why(what.TEMPERATURES)),
-    "Data set", needed=_any(lambda made: made.temperatures),
-)  # fmt: skip
 
 
 def _carried(study: LatentStudy) -> Iterator[Row]:
@@ -436,70 +407,19 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
         yield Row(("states", name, study.states), values=values)
 
 
-CARRIED_SHEET = Sheet[LatentStudy](
-    "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
-    (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
-    (
-        "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
-        "the same traces",
-    ),
-    "Data set",
-    needed=lambda studies: any(True for study in studies for _ in _carried(study)),
-)  # fmt: skip
-
-SEEDED = (
-    numbers("traces trained on", "rows", 0), intervals("AUC", "auc", 3), numbers("median", "median", 3),
-    numbers("lowest", "lowest", 3), numbers("highest", "highest", 3),
-)  # fmt: skip
-
-
-def _seeded(one: SeededArea) -> dict[str, Any]:
-    return {
-        "rows": one.rows, "auc": shown(one.mean), "median": one.median, "lowest": one.least, "highest": one.most
-    }  # fmt: skip
+def _seeded(one: SeededArea, *heads: object) -> Row:
+    values = {"rows": one.rows, "auc": shown(one.mean), "median": one.median, "lowest": one.least, "highest": one.most}
+    return Row(heads, values=values)
 
 
 def _models(study: LatentStudy) -> Iterator[Row]:
-    for one in sorted(study.ablations.models, key=_by_token):
-        yield Row((one.model, one.layer, one.token), values=_seeded(one))
-
-
-def _by_token(one: ModelArea) -> tuple[str, int]:
-    return one.model, one.token
-
-
-MODELS_SHEET = Sheet[LatentStudy](
-    "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED, _models,
-    ("each seed draws four fifths of the questions to train on", SPREAD, _why(what.MODELS)), "Data set",
-    needed=_any(lambda made: made.models),
-)  # fmt: skip
-SIZES_SHEET = Sheet[LatentStudy](
-    "training_sizes", "Size of the training set", ("questions",), SEEDED,
-    lambda study: (Row((int(one.size),), values=_seeded(one)) for one in study.ablations.sizes),
-    ("a verifier of few places; each seed draws the questions", SPREAD, _why(what.SIZES)), "Data set",
-    needed=_any(lambda made: made.sizes),
-)  # fmt: skip
-SHARES_SHEET = Sheet[LatentStudy](
-    "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
-    lambda study: (Row((f"{100 * one.size:g}",), values=_seeded(one)) for one in study.ablations.shares),
-    ("a verifier of few places; each seed draws the traces", SPREAD, _why(what.SHARES)), "Data set",
-    needed=_any(lambda made: made.shares),
-)  # fmt: skip
+    models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
+    return (_seeded(one, one.model, one.layer, one.token) for one in models)
 
 
 def _suffixes(study: LatentStudy) -> Iterator[Row]:
     for one in study.ablations.suffixes:
         yield Row((one.length,), values={"logprob": shown(one.logprob), "states": shown(one.states)})
-
-
-SUFFIXES_SHEET = Sheet[LatentStudy](
-    "suffixes", "AUC by length of the suffix", ("tokens",),
-    (intervals("log-probability", "logprob", 3), intervals("states of these tokens", "states", 3)), _suffixes,
-    (
-        "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
-        "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
-    ), "Data set", needed=_any(lambda made: made.suffixes),
-)  # fmt: skip
 
 
 def _entropy(study: LatentStudy) -> Iterator[Row]:
@@ -520,27 +440,66 @@ def _correlated(study: LatentStudy) -> Iterator[str]:
     yield f"{told}; score of {of}, votes of `{found.pool}`".replace("-", "−")
 
 
-ENTROPY_SHEET = Sheet[LatentStudy](
-    "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
-    (
-        numbers("questions", "questions", 0), intervals("entropy, share of the largest", "entropy", 3),
-        intervals("votes right, %", "right", 1),
-    ), _entropy, (_correlated, _why(what.ENTROPY)), "Data set", needed=_any(lambda made: made.entropy),
-)  # fmt: skip
-
-
 def _votes(study: LatentStudy) -> Iterator[Row]:
     for one in study.ablations.votes:
         yield Row((f"{one.temperature:g}", one.votes), values={"accuracy": shown(one.accuracy, 100)})
 
 
-VOTES_SHEET = Sheet[LatentStudy](
-    "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-    (intervals("accuracy, %", "accuracy", 1),), _votes, (_why(what.VOTES),), "Data set",
-    needed=_any(lambda made: made.votes), printed=False,
+SEEDED = (
+    numbers("traces trained on", "rows", 0), intervals("AUC", "auc", 3), numbers("median", "median", 3),
+    numbers("lowest", "lowest", 3), numbers("highest", "highest", 3),
 )  # fmt: skip
-ABLATION_SHEETS: tuple[Sheet[LatentStudy], ...] = (
-    LOCATIONS_SHEET, TEMPERATURES_SHEET, CARRIED_SHEET, MODELS_SHEET, SIZES_SHEET, SHARES_SHEET, SUFFIXES_SHEET,
-    ENTROPY_SHEET, VOTES_SHEET,
+SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"
+ABLATION_SHEETS = (
+    _fitted(
+        "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
+        (intervals("AUC", "auc", 3), intervals("AUC within questions", "auc_within", 3),
+         numbers("traces", "traces", 0)),
+        _locations, what.LOCATIONS, lambda study: study.ablations.notes, printed=False,
+    ),
+    _fitted(
+        "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
+        _temperature_columns, _temperatures, what.TEMPERATURES,
+        "each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
+        lambda study: study.ablations.notes[1:],
+    ),
+    _fitted(
+        "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried, "",
+        "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
+        "the same traces",
+    ),
+    _fitted(
+        "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED, _models,
+        what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
+    ),
+    _fitted(
+        "training_sizes", "Size of the training set", ("questions",), SEEDED,
+        lambda study: (_seeded(one, int(one.size)) for one in study.ablations.sizes), what.SIZES,
+        "a verifier of few places; each seed draws the questions", SPREAD,
+    ),
+    _fitted(
+        "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
+        lambda study: (_seeded(one, f"{100 * one.size:g}") for one in study.ablations.shares), what.SHARES,
+        "a verifier of few places; each seed draws the traces", SPREAD,
+    ),
+    _fitted(
+        "suffixes", "AUC by length of the suffix", ("tokens",),
+        (intervals("log-probability", "logprob", 3), intervals("states of these tokens", "states", 3)), _suffixes,
+        what.SUFFIXES,
+        "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
+        "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
+    ),
+    _fitted(
+        "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
+        (
+            numbers("questions", "questions", 0), intervals("entropy, share of the largest", "entropy", 3),
+            intervals("votes right, %", "right", 1),
+        ), _entropy, what.ENTROPY, _correlated,
+    ),
+    _fitted(
+        "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
+        (intervals("accuracy, %", "accuracy", 1),), _votes, what.VOTES, printed=False,
+    ),
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""
