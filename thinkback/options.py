@@ -1,10 +1,20 @@
-"""Arguments and options that several commands share: one name, one help."""
+"""A command's options: made of its own arguments, of those of the library's function that it calls, and of one table.
+
+`arguments.toml` beside this file says what every argument means; nothing else does, and docs/cli.md is made of it. A
+library's signature is read from its source, so that a command line imports nothing that it does not run.
+"""
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+import tomllib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,59 +23,203 @@ import typer
 if TYPE_CHECKING:
     from toolkit.show import Table
 
-
-def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
-    """An option that has no default to show."""
-    return typer.Option(flag, help=help, metavar=metavar, show_default=False, **more)
-
-
-def file_option(flag: str, help: str, metavar: str) -> Any:  # noqa: A002
-    """An option that names an existing file."""
-    return option(flag, help, metavar, exists=True, dir_okay=False)
+TABLE = Path(__file__).with_name("arguments.toml")
+ROOT = Path(__file__).resolve().parents[1]
+EVERY = "every"
+LIBRARY = "library_arguments"
+"""The attribute of a command that names the function whose arguments it takes, too."""
+PLAIN = {"bool": bool, "int": int, "float": float}
 
 
-def positional(metavar: str, help: str) -> Any:  # noqa: A002
-    """An argument without an option's name."""
-    return typer.Argument(metavar=metavar, help=help, show_default=False)
+@dataclass(frozen=True)
+class Described:
+    """What `arguments.toml` says of an argument.
+
+    help: in the terminal; manual: in docs/cli.md, where it says more; unless_given: what stands there for the default.
+    file: names an existing file; repeat: may be given several times; negative: turns off what is on; choices: the words
+    that it takes; label: a name that LaTeX refers by. value: the default where the library's is None; default: the
+    default as it is shown.
+    """
+
+    help: str
+    flag: str = ""
+    positional: bool = False
+    metavar: str = ""
+    file: bool = False
+    repeat: bool = False
+    negative: bool = False
+    choices: tuple[str, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    label: bool = False
+    value: Any = None
+    default: str = ""
+    hide_default: bool = False
+    manual: str = ""
+    unless_given: str = ""
 
 
-Log = Annotated[str, positional("LOG", "A log: a folder, a glob of Parquet files or folders, or any fsspec address.")]
-Recipe = Annotated[str, positional("RECIPE", "A recipe file, or the name of a shipped one.")]
-Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the recipe's.", "KEY=VALUE")]
-AllowKeys = Annotated[
-    list[str] | None, option("--allow-key", "A variable whose key may go to whatever server the recipe names.", "NAME")
-]
-WithFailures = Annotated[
-    bool, typer.Option("--with-failures", help="Seal without the calls that failed, whatever the reason.")
-]
-OutFolder = Annotated[Path, option("--out", "Folder to write; refused when it exists.", "DIR")]
-OutLog = Annotated[Path, option("--out", "Log to write; refused when it exists.", "LOG")]
-LogName = Annotated[str | None, option("--name", "Name of the new log; by default its folder's.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what `--out` names, as a whole.")]
-Policies = Annotated[Path, file_option("--policies", "The policies, in TOML.", "FILE.toml")]
-Rules = Annotated[
-    Path | None,
-    file_option(
-        "--rules",
-        "Python file with stopping rules and selects of your own, which the policies may name. It is run.",
-        "FILE.py",
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
-Resamples = Annotated[int, typer.Option("--resamples", min=1, help="Bootstrap resamples.")]
-Level = Annotated[float, typer.Option("--level", help="Level of the intervals, between 0 and 1.")]
-Kilowatts = Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")]
-EnergyPrice = Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")]
-Width = Annotated[
-    str,
-    typer.Option(
-        "--width", metavar="LENGTH", help="Width of figure and LaTeX table on paper: 3.3in, 84mm, 8.4cm, 240pt."
-    ),
-]
-FigureWidth = Annotated[
-    str, typer.Option("--width", metavar="LENGTH", help="Width of the figures on paper: 3.3in, 84mm, 8.4cm, 240pt.")
-]
-Tex = Annotated[Path | None, option("--tex", "Write the table to a LaTeX file, too, as wide as --width.", "FILE.tex")]
+@functools.cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """`arguments.toml` as it is."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def described(command: str, argument: str) -> Described:
+    """What an argument of a command is, such as `where` of `study latent`: its own lines over those of all commands."""
+    every, own = table()[EVERY].get(argument, {}), table().get(command, {}).get(argument, {})
+    return Described(**{"help": "", **every, **own})
+
+
+def takes(function: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: a command with `**given` takes the arguments of a library's function, `module:name`, too.
+
+    Not those of `without`, nor those that the command has itself.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        setattr(command, LIBRARY, (function, frozenset(without)))
+        return command
+
+    return decorate
+
+
+class LazyCommand:
+    """A command whose options are made when typer asks for them: a call of one command reads no other's."""
+
+    def __init__(self, function: Callable[..., None], name: str) -> None:
+        self.function, self.name = function, name
+        self.__name__, self.__doc__ = function.__name__, table()["about"].get(name) or function.__doc__
+
+    @functools.cached_property
+    def options(self) -> _Options:
+        """Its parameters as typer reads them, and what reads each for the library."""
+        return _options(self.function, self.name)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.Signature(list(self.options.parameters))
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {one.name: one.annotation for one in self.options.parameters}
+
+    def __call__(self, **given: Any) -> None:
+        """Run it. What of a library's arguments is not given is the library's to decide."""
+        readers = self.options.readers
+        asked = {key: value for key, value in given.items() if key not in readers or value is not None}
+        self.function(**{key: readers[key](value) if key in readers else value for key, value in asked.items()})
+
+
+@dataclass(frozen=True)
+class _Options:
+    parameters: tuple[inspect.Parameter, ...]
+    readers: Mapping[str, Callable[[Any], Any]]
+
+
+def _options(command: Callable[..., None], name: str) -> _Options:
+    """Own arguments that may be positional, those of the library, and own ones that are keywords alone."""
+    own = list(inspect.signature(command).parameters.values())
+    hints = typing.get_type_hints(command)
+    first: list[inspect.Parameter] = []
+    last: list[inspect.Parameter] = []
+    for parameter in own:
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            side = first if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else last
+            side.append(_parameter(name, parameter.name, hints[parameter.name], parameter.default))
+    middle, readers = [], {}
+    function, without = getattr(command, LIBRARY, ("", frozenset()))
+    for argument, annotation, default in _arguments(function) if function else ():
+        if argument in without or argument in hints:
+            continue
+        said = described(name, argument)
+        hint, readers[argument] = _of_library(said, argument, annotation)
+        value = said.value if default is None or isinstance(default, tuple) else default
+        value = False if said.negative else hint(value) if said.choices else value
+        middle.append(_parameter(name, argument, hint if value is not None else hint | None, value))
+    return _Options((*first, *middle, *last), readers)
+
+
+def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """One argument as typer reads it."""
+    said = described(command, name)
+    silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
+    shown: bool | str = said.default or not (said.hide_default or silent)
+    more: dict[str, Any] = {"help": said.help, "metavar": said.metavar or None, "show_default": shown}
+    if said.file:
+        more |= {"exists": True, "dir_okay": False}
+    if said.label:
+        more["callback"] = _label
+    if said.min is not None or said.max is not None:
+        more |= {"min": said.min, "max": said.max}
+    flag = said.flag or "--" + name.replace("_", "-")
+    made = typer.Argument(**more) if said.positional else typer.Option(flag, **more)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, made])
+
+
+@functools.cache
+def _definition(function: str) -> tuple[ast.FunctionDef, ast.Module]:
+    """A library's function, `module:name`, and its module, read from the source."""
+    module, _, name = function.partition(":")
+    tree = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
+    return next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), tree
+
+
+def docstring_of(function: str) -> str:
+    """What a library's function says of itself."""
+    return ast.get_docstring(_definition(function)[0]) or ""
+
+
+@functools.cache
+def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
+    """Name, annotation and default of each argument of a library's function, read from its source."""
+    node, tree = _definition(function)
+    constants = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    words = node.args
+    first = [None] * (len(words.args) - len(words.defaults))
+    pairs = [
+        *zip(words.args, [*first, *words.defaults], strict=True),
+        *zip(words.kwonlyargs, words.kw_defaults, strict=True),
+    ]
+    return tuple(
+        (one.arg, ast.unparse(one.annotation) if one.annotation else "str", _value(default, constants))
+        for one, default in pairs
+    )
+
+
+def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
+    """The value of a default that stands in a signature, by its own or as a constant of the module."""
+    if node is None:
+        return inspect.Parameter.empty
+    if isinstance(node, ast.Name):
+        return _value(constants[node.id], constants) if node.id in constants else None
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(one, constants) for one in node.elts)
+    return ast.literal_eval(node)
+
+
+def _of_library(said: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
+    """The type of a library's argument on the command line, and what reads it for the function."""
+    words = set(re.findall(r"\w+", annotation))
+    kind = str if "str" in words else next((made for word, made in PLAIN.items() if word in words), str)
+    if said.negative:
+        return bool, lambda given: not given
+    if said.repeat:
+        inner = Path if said.file else str
+        return list[inner], lambda given: given  # type: ignore[valid-type]
+    if said.file:
+        return Path, lambda given: given
+    if said.choices:
+        return StrEnum(name, {word: word for word in said.choices}), lambda given: given.value
+    if "Sequence" in annotation or "tuple" in annotation:
+        return str, functools.partial(numbers if "int" in words else some_names, name)
+    return kind, lambda given: given
 
 
 def _label(value: str | None) -> str | None:
@@ -78,26 +232,28 @@ def _label(value: str | None) -> str | None:
     return name
 
 
-Label = Annotated[
-    str | None,
-    option("--label", "What a paper refers to the LaTeX table of --tex by, after `tab:`.", "NAME", callback=_label),
-]
-Caption = Annotated[str | None, option("--caption", "Caption of the LaTeX table of --tex.", "TEXT")]
-Columns = Annotated[
-    str | None, option("--columns", "Columns of the table, by their headings or their names in CSV.", "NAME,…")
-]
-Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the figure.", show_default=False)]
-Where = Annotated[str | None, option("--where", "Condition on the columns of examples.", "SQL")]
-StandsForBase = Annotated[
-    str | None, option("--base", "Pool of the base attempts, if not called as the gate's.", "POOL")
-]
-StandsForPool = Annotated[str | None, option("--pool", "Pool of the revisions, if not called as the gate's.", "POOL")]
-GateFile = Annotated[Path, file_option("--gate", "A gate that `thinkback fit-gate` wrote.", "GATE.json")]
-
-
 def names(text: str | None) -> tuple[str, ...]:
     """The names of an option that takes several, separated by commas; none where it is not given."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+def some_names(argument_name: str, text: str) -> tuple[str, ...]:
+    """The names of such an option. ThinkbackError where there is text, but no name in it."""
+    if text and not names(text):
+        from toolkit.errors import ThinkbackError, argument
+
+        raise ThinkbackError(f"{argument(argument_name)} is `{text}`; it takes names, separated by commas")
+    return names(text)
+
+
+def numbers(argument_name: str, text: str | None) -> tuple[int, ...]:
+    """The integers of an option that takes several, separated by commas. ThinkbackError where one is none."""
+    try:
+        return tuple(int(one) for one in names(text))
+    except ValueError:
+        from toolkit.errors import ThinkbackError, argument
+
+        raise ThinkbackError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None
 
 
 def on_paper(tables: Mapping[str, Table], label: str | None, caption: str | None) -> dict[str, Table]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from generate.annotating.records import check_settings, recorded, settled
-from generate.recipes.example_shards import shard_of
+from generate.recipes.recipe import shard_of
 from generate.signals.signal import Additions, Cost, TraceSignal, Workload
 from generate.traces.block import GROUP
 from toolkit.errors import ThinkbackError, suggest

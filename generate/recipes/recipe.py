@@ -18,18 +18,122 @@ Paths are looked for beside the recipe, then in the working directory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
+import polars as pl
+
 from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_settings, settings_of
-from generate.recipes.prompting import Template
-from generate.recipes.temperatures import Constant, TemperatureSchedule, read_schedule
-from generate.recipes.toml_file import RecipePart
+from generate.recipes.prompting import Template, read_template, read_whole
+from generate.recipes.toml_file import RecipePart, naming, place_of, read_head, read_optional, read_toml, tables_of
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.settings import Checked, check, flatten, setting
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import Checked, check, flatten, from_table, setting
+
+HOTTEST = 5.0
+KEYS = ("mixture", "low", "high", "step")
+
+
+def seed_of(recipe_seed: int, example_id: str, pool: str, index: int) -> int:
+    """The seed of one sample, 0 … 2**31 - 1."""
+    return _digest(str(recipe_seed), example_id, pool, str(index)) & 0x7FFFFFFF
+
+
+class TemperatureSchedule(ABC):
+    """Which temperature each sample of an example gets; the first k do not depend on how many there are."""
+
+    @abstractmethod
+    def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
+        """The temperature of one sample."""
+
+
+@dataclass(frozen=True)
+class Constant(Checked, TemperatureSchedule):
+    """Every sample at one temperature; 0 is greedy."""
+
+    value: float = setting(low=0, high=HOTTEST)
+
+    def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
+        """The temperature of one sample."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Mixture(TemperatureSchedule):
+    """The temperatures listed, in turn: sample i has the (i mod m)-th."""
+
+    mixture: tuple[float, ...] = setting(low=0, high=HOTTEST)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.mixture:
+            raise ThinkbackError("`mixture` is empty; it takes a list of temperatures")
+
+    def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
+        """The temperature of one sample."""
+        return self.mixture[index % len(self.mixture)]
+
+
+@dataclass(frozen=True)
+class Balanced(TemperatureSchedule):
+    """A grid from low to high, used in rounds: each round takes every temperature once, in an order of its own.
+
+    The order is drawn per example and round from the recipe's seed, so that no temperature is tied to a place in the
+    pool: a rule that stops early sees cold and hot samples alike. At any length two temperatures' counts differ by at
+    most one.
+    """
+
+    low: float = setting(low=0, high=HOTTEST)
+    high: float = setting(low=0, high=HOTTEST)
+    step: float = setting(above=0, high=HOTTEST)
+
+    def __post_init__(self) -> None:
+        check(self)
+        steps = (self.high - self.low) / self.step
+        if steps < 0 or abs(steps - round(steps)) >= 1e-6:
+            raise ThinkbackError(f"the grid from {self.low} to {self.high} can't be cut into steps of {self.step}")
+
+    def grid(self) -> tuple[float, ...]:
+        """The temperatures, ascending, rounded to six decimals."""
+        count = round((self.high - self.low) / self.step) + 1
+        return tuple(round(self.low + i * self.step, 6) for i in range(count))
+
+    def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
+        """The temperature of one sample."""
+        grid = self.grid()
+        turn, place = divmod(index, len(grid))
+
+        def drawn(value: float) -> int:
+            return _digest(str(recipe_seed), example_id, pool, "temperature", str(turn), repr(value))
+
+        return sorted(grid, key=drawn)[place]
+
+
+def read_schedule(given: Any, place: str) -> TemperatureSchedule:
+    """A number, `{ mixture = [0, 0.5, 1] }`, `{ low = 0.3, high = 0.7, step = 0.05 }`, or what was read of one."""
+    if isinstance(given, TemperatureSchedule):
+        return given
+    if isinstance(given, Mapping):
+        for key in given:
+            if key not in KEYS:
+                raise ThinkbackError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
+        return from_table(Mixture if "mixture" in given else Balanced, given, place)
+    if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) <= HOTTEST:
+        return Constant(float(given))
+    raise ThinkbackError(
+        f"`{place}` is {shown(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
+        " `{ low, high, step }`"
+    )
+
+
+def _digest(*parts: str) -> int:
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:4], "big")
+
 
 FILES = frozenset({"evidence", "exclude"})
 """Options of data sets that name a file or folder: looked for beside the recipe, and free to lie elsewhere when a run
@@ -309,3 +413,82 @@ class Recipe(RecipePart):
             flat |= flatten(value, place) if value else {place: None}
         flat |= {"embedding.model": None if self.embedding is None else Path(self.embedding.model).name}
         return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}
+
+
+_ENGINE = ("kind", "model", "samples_per_call")
+
+
+def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file, or a shipped one by its name. `settings` are `KEY=VALUE` strings that overrule the file.
+
+    A key is dotted, `engine.model` or `sample.n15.samples`, and a value is TOML, or else a plain string.
+    ThinkbackError: one line that names the file and the key.
+    """
+    top, path = read_toml(recipe, settings)
+    with naming(path):
+        return replace(_recipe(top, path), overruled=tuple(settings))
+
+
+def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
+    head = read_head(top, path)
+    if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
+        raise ThinkbackError("adds to an existing log and makes none: name that log as `on`")
+    for needed in ("data", "engine", "sample"):
+        if needed not in top or top[needed] == []:
+            raise ThinkbackError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
+    recipe = Recipe(
+        file=path.name,
+        folder=path.resolve().parent,
+        name=head.name,
+        seed=head.seed,
+        license=head.license,
+        data=from_table(DataSettings, top["data"], "data"),
+        engine=read_engine(top["engine"]),
+        answers=from_table(AnswerSettings, top.get("answers", {}), "answers"),
+        embedding=read_optional(EmbeddingSettings, top, "embedding"),
+        evidence=read_optional(EvidenceSettings, top, "evidence"),
+        few_shot=read_optional(FewShotSettings, top, "few_shot"),
+        finalizer=read_optional(FinalizerSettings, top, "finalizer"),
+        sample=_steps(SampleStep, top),
+        revise=_steps(ReviseStep, top),
+        prompts={},
+    )
+    parts = (*recipe.steps, *(part for part in (recipe.few_shot, recipe.finalizer) if part is not None))
+    prompts = {name: read_template(name, recipe.folder) for name in dict.fromkeys(part.prompt for part in parts)}
+    return replace(recipe, prompts=prompts | read_chat_template(recipe.engine, recipe))
+
+
+def read_engine(table: Any) -> EngineSettings:
+    """The table `[engine]`; what is the engine's own is checked by it."""
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`engine` is {shown(table)}; it takes a table")
+    own = {key: value for key, value in table.items() if key in _ENGINE}
+    further = {key: value for key, value in table.items() if key not in _ENGINE}
+    return from_table(EngineSettings, {**own, "settings": further}, "engine")
+
+
+def read_chat_template(engine: EngineSettings | None, recipe: RecipePart) -> dict[str, Template]:
+    """The chat template of an engine by its name, as if it were a prompt file; empty where it has none of its own."""
+    own = None if engine is None else engine.chat_template
+    return {} if own is None else {own: read_whole(own, recipe.find(own), "engine.chat_template")}
+
+
+def _steps(cls: type[Any], top: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(from_table(cls, table, place_of(cls.table, table)) for table in tables_of(top, cls.table))
+
+
+def shard_of(rows: pl.DataFrame, shard: tuple[int, int], limit: int | None = None) -> pl.DataFrame:
+    """Part i of n (from 1) of the first `limit` rows: every n-th, so that parts are alike. None is in two parts.
+
+    ThinkbackError where there is no such part, or it is empty.
+    """
+    number, count = shard
+    if not 1 <= number <= count:
+        raise ThinkbackError(f"`shard` is {number}/{count}: the first number must be between 1 and {count}")
+    if limit is not None and limit < 1:
+        raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
+    first = rows if limit is None else rows.head(limit)
+    part = first.gather_every(count, number - 1)
+    if not part.height:
+        raise ThinkbackError(f"`shard` is {number}/{count}, and has no examples: there are {first.height}")
+    return part

@@ -13,8 +13,7 @@ import polars as pl
 
 from generate.engines.base import Call, Completion, Prompt, summed
 from generate.journal.asking import JournalCall
-from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe
-from generate.recipes.temperatures import seed_of
+from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
 from toolkit.answers import judge, normalise, read_answers
 from toolkit.log import collect, schema_of
 

@@ -14,9 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.recipes.example_shards import shard_of
-from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe, load_recipe, shard_of
 from generate.sampling.context import FewShotPool, make_pool
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest

@@ -14,23 +14,33 @@ sealed without its traces, and names it. So it is with what fails for the moment
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from generate.engines.base import FAILED, Completion, Engine, EngineError
+from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine, EngineError, Outcome
 from generate.journal.asking import Asking, JournalCall
-from generate.journal.database import Journal
+from generate.journal.database import FOLDER, Journal
 from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.provenance import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out, source_of
-from generate.sampling.sampling_plan import SamplingPlan, contract_columns
-from toolkit.errors import ThinkbackError
+from generate.sampling.provenance import (
+    EMBEDDING,
+    ENGINE,
+    MADE_OF,
+    MODELS,
+    ModelsSeen,
+    check_begun,
+    check_out,
+    source_of,
+)
+from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.progress import Advance, uncounted
 
@@ -309,3 +319,46 @@ class _Run:
         """Give back the engine."""
         if self.engine is not None:
             self.engine.close()
+
+
+UNANSWERED = "unanswered"
+"""The cause of failures of calls that no run had an answer to."""
+
+
+def is_unfinished(out: Path) -> bool:
+    """Whether a folder is that of a run that goes on with the same command."""
+    return (out / FOLDER).is_dir() and not (out / "manifest.json").exists()
+
+
+def seal_unfinished(out: Path) -> Generated:
+    """Seal an unfinished run of a recipe without what was not answered.
+
+    ThinkbackError where it has no traces, or its recipe is gone or says something else now.
+    """
+    with Journal(out) as journal:
+        made_of, models = journal.kept(MADE_OF), journal.kept(MODELS)
+    if not made_of or ENGINE not in models:
+        raise ThinkbackError(
+            f"`{out}` is an unfinished run that {'has no answer yet' if made_of else 'does not know its recipe'}: run"
+            f" the recipe again, with {argument('with_failures')}"
+        )
+    return generate(plan_again(made_of), out, lambda _: _NotAsked(models[ENGINE]), with_failures=True)
+
+
+class _NotAsked:
+    """The engine of a run whose calls are not asked; what it says of itself is what the run's engine said."""
+
+    def __init__(self, known: Mapping[str, Any]):
+        self.name, self.model, self.known = str(known["name"]), str(known["model"]), known
+
+    def describe(self) -> dict[str, object]:
+        """As the journal has it."""
+        return dict(self.known)
+
+    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+        """No call has an answer."""
+        for call in calls:
+            yield call, CallFailure("no run had an answer", retryable=False, cause=UNANSWERED)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.recipes.prompting import read_template, read_whole
-from generate.recipes.recipe import EmbeddingSettings
-from generate.recipes.recipe_file import read_chat_template, read_engine
+from generate.recipes.recipe import EmbeddingSettings, read_chat_template, read_engine
 from generate.recipes.toml_file import naming, place_of, read_head, read_optional, read_toml, tables_of
 from generate.signals.checks import CheckFeatures
 from generate.signals.claim_features import ClaimFeatures

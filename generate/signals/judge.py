@@ -5,18 +5,283 @@ example's traces, the number, from 1, of the best of those of a group.
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, ClassVar
 
 import polars as pl
 
-from generate.engines.base import Prompt
+from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed
+from generate.journal.asking import Asking, JournalCall
+from generate.journal.events import Answered
 from generate.recipes.prompting import Template
-from generate.signals.asked import AskedVerifier, Question
-from generate.traces.block import LISTED_FIELDS, TraceBlock, group_of, prompt_about_all
+from generate.recipes.recipe import seed_of
+from generate.signals.signal import BlockRows, Cost, UnreadableError, VerifierSignal, Work, Worker, Workload, score_rows
+from generate.traces.block import (
+    LISTED_FIELDS,
+    TRACE_FIELDS,
+    TraceBlock,
+    check_fields,
+    group_of,
+    prompt_about,
+    prompt_about_all,
+)
+from toolkit.progress import Advance
 from toolkit.settings import setting
+
+PER_BLOCK = 2_048
+MAX_UNREADABLE = 100
+"""Judgements that may be unreadable, all from the first on, before a run gives up."""
+MIN_UNREADABLE = 10
+"""At the end, so many unreadable ones without a readable one say that something is wrong; fewer may be an accident."""
+TRIES = 2
+COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one trace, or about several at once. `key` names it in the journal."""
+
+    key: str
+    rows: tuple[Mapping[str, Any], ...]
+
+
+class AskedWorker(Worker):
+    """Asks an engine, which is opened when the first call is due. What was answered before is in the journal."""
+
+    per_block = PER_BLOCK
+
+    def __init__(self, step: AskedVerifier, work: Work):
+        super().__init__(step, work)
+        self.template = work.additions.prompts[step.prompt]
+        check_fields(self.template, work.log, step.fields)
+        self.asking = Asking(work.journal, f"`{step.name}`")
+        self.engine: Engine | None = None
+        self.answers: dict[str, dict[int, Completion]] = {}
+        self.failed: dict[str, tuple[str, str]] = {}
+        self.read, self.unread, self.said = work.existing, 0, ""
+        for answered in work.journal.events(Answered):
+            self._note(answered)
+
+    def _note(self, one: Answered) -> None:
+        """Note an answered call."""
+        self.asking.note(one)
+        if one.completion is None:
+            self.failed[one.about] = one.failure or "", one.cause or FAILED
+        else:
+            self.answers.setdefault(one.about, {})[one.sample] = one.completion
+
+    def describe(self) -> Mapping[str, Any]:
+        """The engine, the prompt, and how often a judgement is asked for."""
+        engine = self._opened()
+        described = {"name": engine.name, **engine.describe()}
+        return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """Ask about a block's traces; the rows of those whose judgement could be read."""
+        questions = list(self.step.questions(block.rows))
+        alone = 0 if self.read else MAX_UNREADABLE
+        parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
+        return BlockRows(
+            pl.concat([score_rows([]), *(part.rows for part in parts)]),
+            unreadable=tuple(chain.from_iterable(part.unreadable for part in parts)),
+            lost_tokens=sum(part.lost_tokens for part in parts),
+            refused=tuple(chain.from_iterable(part.refused for part in parts)),
+        )
+
+    def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
+        """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
+        if unreadable >= MIN_UNREADABLE and not rows:
+            self.unread = unreadable
+            raise self._hopeless()
+        return self.describe()
+
+    def close(self) -> None:
+        """Give back the engine."""
+        if self.engine is not None:
+            self.engine.close()
+
+    def _settle(self, block: TraceBlock, questions: Sequence[Question], advance: Advance) -> BlockRows:
+        """Some questions, asked as often as need be."""
+        sizes = {question.key: len(question.rows) for question in questions}
+        advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
+        for number in range(TRIES):
+            due = [question for question in questions if self._due(question, number)]
+            self._ask([self._call(block, question, number) for question in due], sizes, advance)
+        if self.work.with_failures:
+            for _, answered in self.asking.give_up():
+                for sample in answered:
+                    self._note(sample)
+        self.asking.check()
+        rows: list[dict[str, Any]] = []
+        refused: list[tuple[str, str, str]] = []
+        unreadable: list[tuple[str, ...]] = []
+        tokens = 0
+        for question in questions:
+            given = list(self.answers.pop(question.key, {}).values())
+            numbers = (self.step.read_number(one.text, question) for one in given)
+            said = next((number for number in numbers if number is not None), None)
+            if said is not None:
+                self.read += 1
+                rows += self._rows(question, said, given)
+                continue
+            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+            if question.key in self.failed:
+                refused += [(row["trace_id"], *self.failed[question.key]) for row in question.rows]
+            else:
+                self.unread += 1
+                self.said = self.said or given[0].text
+                unreadable.append(tuple(row["trace_id"] for row in question.rows))
+        if not self.read and self.unread >= MAX_UNREADABLE:
+            raise self._hopeless()
+        return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
+
+    def _hopeless(self) -> UnreadableError:
+        first = f", the first says {self.said[:60]!r}" if self.said else ""
+        return UnreadableError(
+            f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
+            " and `max_tokens`; the log is as it was"
+        )
+
+    def _opened(self) -> Engine:
+        if self.engine is None:
+            self.engine = self.work.open_engine(self.work.additions)
+        return self.engine
+
+    def _due(self, question: Question, number: int) -> bool:
+        """Whether a question is to be asked for the time `number`: not answered yet, and not readable before."""
+        given = self.answers.get(question.key, {})
+        if question.key in self.failed or number in given:
+            return False
+        return all(i in given and self.step.read_number(given[i].text, question) is None for i in range(number))
+
+    def _call(self, block: TraceBlock, question: Question, number: int) -> JournalCall:
+        step = self.step
+        call = Call(
+            key=f"{question.key}/{step.name}/{number}",
+            prompt=step.ask(self.template, block, question),
+            seeds=(seed_of(self.work.additions.seed, question.key, step.name, number),),
+            temperatures=(step.retry_temperature if number else step.temperature,),
+            max_tokens=step.max_tokens,
+            stop=step.stop,
+        )
+        return JournalCall(call, question.key, "", (number,))
+
+    def _ask(self, asked: Sequence[JournalCall], sizes: Mapping[str, int], advance: Advance) -> None:
+        """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
+        if not asked:
+            return
+        for one, answered in self.asking.answers(self._opened(), asked):
+            for sample in answered:
+                self._note(sample)
+            if one.samples == (0,):
+                advance(sizes[one.about])
+
+    def _rows(self, question: Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
+        """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
+        lowest = min(question.rows, key=lambda row: row["sample_index"])
+        costs = {name: summed(given, name) for name in COSTS}
+        scores = self.step.scored(number, question)
+        return [
+            self.step.row(row, **own, **(costs if row is lowest else dict.fromkeys(costs, 0)))
+            for row, own in zip(question.rows, scores, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedVerifier(VerifierSignal):
+    """A verifier that is asked in words. `read`: where the number stands that it says, in JSON (under `key`) or as the
+    first number of the text. What can't be read is asked once more, at `retry_temperature`.
+    """
+
+    prompt: str = setting()
+    read: str = setting("json", choices=("json", "number"))
+    key: str | None = setting(None)
+    max_tokens: int = setting(128, low=1)
+    temperature: float = setting(0.0, low=0, high=5)
+    retry_temperature: float = setting(0.5, low=0, high=5)
+    stop: tuple[str, ...] = setting(())
+
+    worker = AskedWorker
+    needs_engine = True
+    key_of_kind: ClassVar[str] = "score"
+    """The name of the number in JSON, where `key` gives none."""
+    fields: ClassVar[tuple[str, ...]] = TRACE_FIELDS
+    """What its prompt may name besides the columns of `examples`."""
+    low: ClassVar[float] = 0.0
+    high: ClassVar[float] = 1.0
+
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
+        """What is asked about some traces, which come in the order of their groups: about each by itself."""
+        return (Question(row["trace_id"], (row,)) for row in rows)
+
+    def ask(self, template: Template, block: TraceBlock, question: Question) -> Prompt:
+        """A question in words."""
+        return prompt_about(template, block, question.rows[0])
+
+    def fits(self, number: float, question: Question) -> bool:
+        """Whether a number is an answer: by itself, whether it is on the scale."""
+        return self.low <= number <= self.high
+
+    def scored(self, number: float, question: Question) -> list[dict[str, Any]]:
+        """What the number says of each trace: its score, and whatever stands on its row besides."""
+        return [{"score": number}]
+
+    def read_number(self, text: str, question: Question) -> float | None:
+        """The number that a judgement says; None where none can be read or it is no answer."""
+        number = read_number(text, self.read, self.key or self.key_of_kind)
+        return number if number is not None and self.fits(number, question) else None
+
+    def cost(self, load: Workload) -> Cost:
+        """Every question is counted as asked as often as can be."""
+        calls = TRIES * (load.groups if self.whole_groups else load.traces)
+        tokens = TRIES * load.read_tokens(self.prompt) + calls * self.max_tokens
+        return Cost(calls, tokens, self.disk_bytes(load))
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_DECODER = json.JSONDecoder()
+
+
+def read_number(text: str, how: str, field: str) -> float | None:
+    """The number that a judgement says, None where none can be read.
+
+    how: `json` takes the last JSON object of the text that has the `field`; `number` the first number there is.
+    """
+    if how == "json":
+        value = _from_json(text, field)
+    else:
+        value = float(found.group()) if (found := _NUMBER.search(text)) else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _from_json(text: str, field: str) -> float | None:
+    """The field of the last object that has it; judges write before the object, and fence it."""
+    found: Any = None
+    place = text.find("{")
+    while place >= 0:
+        try:
+            read, end = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            place = text.find("{", place + 1)
+            continue
+        if isinstance(read, dict) and field in read:
+            found = read[field]
+        place = text.find("{", end)
+    if isinstance(found, str):
+        whole = _NUMBER.fullmatch(found.strip())
+        found = None if whole is None else float(found)
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    try:
+        return float(found)
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+
 
 SHARED: Mapping[str, Any] = {"lines": None, "first": None}
 """Settings of choices, which every verifier that is asked recorded when they had one class for all."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import RewardModel
 from tests.adding.makers import write_recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generate.signals.additions import KINDS
-from generate.signals.asked import AskedVerifier, Question
+from generate.signals.judge import AskedVerifier, Question
 
 
 def read(text: str, kind: str, how: str, candidates: int = 1) -> float | None:

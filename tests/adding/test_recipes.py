@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.classifier.classifier_recipe import load_training
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.recipes.toml_file import SHIPPED
 from generate.signals.additions import load_additions
-from generate.signals.asked import AskedVerifier
+from generate.signals.judge import AskedVerifier
 from generate.tasks import make_task
-from generate.training.texts import CHOICES
+from generate.training.trainer import CHOICES
 from thinkback.app import app
 from toolkit.log import collect, open_log, validate_log
 

@@ -12,7 +12,7 @@ import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import Added, add
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from generate.signals.additions import load_additions

@@ -12,7 +12,7 @@ from generate.annotating.annotation_plan import estimate_additions, make_add_pla
 from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
-from generate.signals.asked import AskedWorker
+from generate.signals.judge import AskedWorker
 from generate.signals.random_score import RandomWorker
 from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe

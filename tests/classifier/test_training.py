@@ -12,8 +12,8 @@ import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import add
+from generate.classifier.classifier_fitting import held_out, labelled, training_rows
 from generate.classifier.classifier_recipe import load_training
-from generate.classifier.labelled_traces import held_out, labelled, training_rows
 from generate.signals.additions import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError

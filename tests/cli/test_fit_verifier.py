@@ -10,7 +10,7 @@ import pytest
 
 from replay.latent.models import MODELS
 from replay.latent.verifier_settings import AGGREGATES, PLACES
-from thinkback.commands.fit_verifier import Aggregate, Places, VerifierModel
+from thinkback.options import described
 
 TRAIN = ("--train-on", "split='train'", "--name", "latent")
 
@@ -41,7 +41,7 @@ def test_a_verifier_comes_into_the_log_and_says_what_it_is_worth(thinkback: Call
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as -1,-2"),
+        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as 1,2"),
         (("--folds", "1"), "`--folds` is 1"),
         (("--inputs", "feature:none"), "the log has no feature `none`"),
         (("--states", "other"), "no model `other` has hidden states in the log"),
@@ -73,9 +73,9 @@ def test_states_go_alone(thinkback: Callable) -> None:
 
 
 def test_choices_of_the_command_are_those_of_the_settings() -> None:
-    assert [one.value for one in VerifierModel] == list(MODELS)
-    assert [one.value for one in Places] == list(PLACES)
-    assert [one.value for one in Aggregate] == list(AGGREGATES)
+    assert list(described("fit-verifier", "model").choices) == list(MODELS)
+    assert list(described("fit-verifier", "places").choices) == list(PLACES)
+    assert list(described("fit-verifier", "aggregate").choices) == list(AGGREGATES)
 
 
 def test_a_long_name_is_a_short_file(thinkback: Callable, states: str) -> None:

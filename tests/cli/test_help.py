@@ -10,7 +10,7 @@ import pytest
 import typer
 import typer.testing
 
-from thinkback.app import ORDER, app, with_asked
+from thinkback.app import PANELS, app, with_asked
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -26,7 +26,9 @@ GROUPS = sorted({path[:length] for path in COMMANDS for length in range(len(path
 
 
 def test_the_commands_of_the_manual() -> None:
-    assert {path[0] for path in COMMANDS} == set(ORDER)
+    names = [name for names in PANELS.values() for name in names]
+    assert sorted({path[0] for path in COMMANDS}) == sorted(names)
+    assert names[:4] == ["import", "report", "replay", "tune"]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

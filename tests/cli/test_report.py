@@ -14,8 +14,8 @@ import pytest
 
 import replay
 import thinkback as tb
+from replay.analyses.report import report as reports
 from replay.analyses.report.report import LogReport, report
-from replay.analyses.report.report import report as reports
 from replay.analyses.report.report_findings import ReportedFindings
 from replay.runs.saved.shown import ranked_input
 from tests.replay.small import log as small_log

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.engines import EngineError, read_settings, settings_of
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.adding.makers import make_log

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.docs.cli_tables import with_tables
 from thinkback.app import app
+from thinkback.options import table
 from toolkit.imports import shipped_maps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +45,18 @@ def options(name: str) -> set[str]:
         opt for p in COMMANDS[name].params if p.param_type_name == "option" for opt in (*p.opts, *p.secondary_opts)
     }
     return {opt for opt in found if opt.startswith("--")} - {"--help"}
+
+
+def test_the_tables_are_those_that_the_commands_make() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page) == page, "run `make options`"
+
+
+def test_every_argument_that_is_described_is_one() -> None:
+    known = {name.removeprefix("thinkback "): {p.name for p in command.params} for name, command in COMMANDS.items()}
+    rows = {name: set(table()[name]) for name in table() if name not in ("about", "examples", "every")}
+    assert {name: rows[name] - known[name] for name in rows if rows[name] - known[name]} == {}
+    assert set(table()["every"]) <= set().union(*known.values())
 
 
 def test_every_command_has_its_section() -> None:

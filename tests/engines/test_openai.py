@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.engines.openai_settings import OpenAISettings, backoff
+from generate.engines.openai import OpenAISettings, backoff
 from generate.engines.replies import HalfAnswer, divide, read_reply, retry_after
 from tests.engines.server import Server, sample_text
 

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.engines.serving import serving

@@ -23,7 +23,7 @@ from tests.generate.toy import write_recipe
 READERS = {
     "policies": "replay:load_policies",
     "mapping": "toolkit.imports.map.mapping:read_mapping",
-    "recipe": "generate.recipes.recipe_file:load_recipe",
+    "recipe": "generate.recipes.recipe:load_recipe",
     "adding": "generate.signals.additions:load_additions",
     "training": "generate.training.model_recipe:load_training_recipe",
     "gate": "replay.policies.gate_file:load_gate",

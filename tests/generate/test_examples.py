@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError

@@ -14,10 +14,9 @@ from generate.annotating.annotation_run import add
 from generate.engines.base import EngineError
 from generate.journal.database import Journal
 from generate.journal.events import Answered
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
-from generate.sampling.sampling_run import Generated, generate
-from generate.sampling.unfinished import seal_unfinished
+from generate.sampling.sampling_run import Generated, generate, seal_unfinished
 from generate.signals.additions import load_additions
 from replay import run as replay
 from tests.engines.server import Server
@@ -177,7 +176,7 @@ def test_a_missing_sample_is_closed_by_renumbering_and_a_refused_revision_is_mis
 ) -> None:
     recipe = recipe_of(tmp_path, server, samples=3, more=AGAIN)
     plan = make_plan(load_recipe(recipe))
-    from generate.recipes.temperatures import seed_of
+    from generate.recipes.recipe import seed_of
 
     seed = seed_of(plan.recipe.seed, "s004", "votes", 1) % 2**31
     again = [f"{2} + {7}", "That may be wrong"]

@@ -16,7 +16,7 @@ from generate.engines.base import Completion
 from generate.journal.database import BEGUN, FOLDER, JOURNAL, Journal
 from generate.journal.events import Answered, BlockDone, Event, Incomplete, Recounted, Skipped, Unreadable
 from generate.journal.old_form import OLD
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.generate.test_run import Described, go, traces

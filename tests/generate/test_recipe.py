@@ -10,9 +10,7 @@ import pytest
 
 from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
-from generate.recipes.recipe import Recipe, ReviseStep
-from generate.recipes.recipe_file import load_recipe
-from generate.recipes.temperatures import Balanced, Constant, Mixture
+from generate.recipes.recipe import Balanced, Constant, Mixture, Recipe, ReviseStep, load_recipe
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.sampling.sampling_estimate import estimate
 from generate.sampling.sampling_plan import make_plan

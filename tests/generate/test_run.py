@@ -22,7 +22,7 @@ from generate.engines.base import Call, CallFailure, EngineError, Outcome
 from generate.journal.asking import PATIENCE
 from generate.journal.database import FOLDER, Journal
 from generate.journal.events import Answered
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate, examples_bytes
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import Generated, generate

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from generate.journal.database import FOLDER, JOURNAL
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.generate.toy import HttpEngine, Server, write_recipe

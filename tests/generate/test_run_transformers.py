@@ -14,8 +14,7 @@ import pytest
 
 from generate.engines import Engine, EngineError
 from generate.passes.embedding import MeanPooling, unit_rows
-from generate.recipes.recipe import Recipe
-from generate.recipes.recipe_file import load_recipe
+from generate.recipes.recipe import Recipe, load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.generate.toy import LOCAL, write_recipe

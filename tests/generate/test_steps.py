@@ -12,9 +12,17 @@ import pytest
 
 from generate.engines.base import Message
 from generate.recipes.prompting import field_texts, parse_template, read_template
-from generate.recipes.recipe import AnswerSettings, EvidenceSettings, FewShotSettings
-from generate.recipes.recipe_file import load_recipe
-from generate.recipes.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
+from generate.recipes.recipe import (
+    AnswerSettings,
+    Balanced,
+    Constant,
+    EvidenceSettings,
+    FewShotSettings,
+    Mixture,
+    load_recipe,
+    read_schedule,
+    seed_of,
+)
 from generate.sampling.context import choose_evidence, choose_few_shot, few_shot_text, make_pool, rank_evidence
 from generate.sampling.samples import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe

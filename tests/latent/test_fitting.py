@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.latent import boosted, folds, material, state_rows
 from replay.latent.adding import add_verifier
 from replay.latent.fitting import FittedVerifier, fit_verifier

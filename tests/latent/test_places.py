@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.data.conditions import matching
 from replay.latent import placed_traces as placing
 from replay.latent.place_probes import (

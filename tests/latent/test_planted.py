@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generate.simulation.planted import STATES, VERIFIER, simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import STATES, VERIFIER, PlantedModel, simulate_planted
 from replay.latent.adding import add_verifier
 from replay.latent.fitting import fit_verifier
 from replay.latent.verifier_settings import VerifierSettings

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import thinkback as tb
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 from tests.latent.planted import areas, scores
 from thinkback.commands.fit_verifier import fit_verifier as command
 from toolkit.log import merge_logs, open_log, validate_log

@@ -41,7 +41,7 @@ def test_values_are_kept_exactly(made, factory, monkeypatch, keep):
 
 
 def test_blocks_are_read_once_however_many_groups_there_are(random_run, factory, monkeypatch):
-    for name, value in (("kept.KEEP_BYTES", 0), ("series.SUMS_BYTES", 1)):
+    for name, value in (("metrics.kept.KEEP_BYTES", 0), ("bootstrap.series.SUMS_BYTES", 1)):
         monkeypatch.setattr(f"toolkit.stats.{name}", value)
     passes = []
     one = factory(random_run(0, 300, policies=20), range(10, 300, 10))

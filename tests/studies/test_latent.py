@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import thinkback as tb
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport

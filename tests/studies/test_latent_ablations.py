@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from generate.simulation.planted import simulate_planted
-from generate.simulation.planted_model import PlantedModel
+from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent.placed_traces import placed_traces
 from replay.latent.probe_samples import as_many

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generate.tasks import Algebra, Item, answer_of, draw
-from generate.tasks.algebra import Way, steps
-from generate.tasks.equations import canonical, equation, read, write
+from generate.tasks.algebra import Way, canonical, equation, read, steps, write
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()

@@ -13,8 +13,7 @@ import pytest
 from generate.recipes.prompting import read_template
 from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
 from generate.training.model_recipe import RateSchedule, load_training_recipe, shipped_training_recipes
-from generate.training.texts import Attempted, attempted, texts
-from generate.training.trainer import rate_at
+from generate.training.trainer import Attempted, attempted, rate_at, texts
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()

@@ -22,8 +22,7 @@ from generate.engines.base import Call, Completion
 from generate.tasks import TaskText
 from generate.training.llama import make_model, make_tokenizer
 from generate.training.model_recipe import Shape, load_training_recipe
-from generate.training.texts import IGNORED, batches
-from generate.training.trainer import train_model
+from generate.training.trainer import IGNORED, batches, train_model
 from toolkit.errors import ThinkbackError
 
 RECIPE = """

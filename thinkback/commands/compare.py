@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from thinkback import options
-from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay.runs.compare.compared import ComparedPolicies
@@ -16,26 +13,18 @@ if TYPE_CHECKING:
 
 
 def compare(
-    result: Annotated[Path, options.positional("RESULT", "The folder of a saved result.")],
-    first: Annotated[
-        str | None, typer.Argument(metavar="A", help="A policy; without any, all pairs.", show_default=False)
-    ] = None,
-    second: Annotated[
-        str | None, typer.Argument(metavar="B", help="The policy that A is compared with.", show_default=False)
-    ] = None,
-    other: Annotated[
-        Path | None, option("--with", "A saved result on the same examples; its policies are second.", "RESULT")
-    ] = None,
-    metric: Annotated[
-        str | None, option("--metric", "Metric of all pairs; by default the one that ranks the result.", "NAME")
-    ] = None,
-    out: Annotated[Path | None, option("--out", "Folder to write; refused when it exists.", "DIR")] = None,
-    tex: options.Tex = None,
-    label: options.Label = None,
-    caption: options.Caption = None,
-    columns: options.Columns = None,
-    width: options.Width = "6.75in",
-    force: options.Force = False,
+    result: Path,
+    first: str | None = None,
+    second: str | None = None,
+    other: Path | None = None,
+    metric: str | None = None,
+    out: Path | None = None,
+    tex: Path | None = None,
+    label: str | None = None,
+    caption: str | None = None,
+    columns: str | None = None,
+    width: str = "6.75in",
+    force: bool = False,
 ) -> None:
     """Compare the policies of a saved result pair by pair.
 

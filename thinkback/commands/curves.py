@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from thinkback import options
-from thinkback.options import option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,23 +20,21 @@ PANELS = ("majority", "best", "pass")
 
 
 def curves(
-    log: options.Log,
-    pool: Annotated[str | None, option("--pool", "Pool of solves; by default every one.", "NAME")] = None,
-    verifier: Annotated[
-        str | None, option("--verifier", "Verifier of best-of-k; by default every one.", "NAME")
-    ] = None,
-    out: Annotated[Path | None, option("--out", "Folder for the curves (Parquet, CSV) and the figure.", "DIR")] = None,
-    where: options.Where = None,
-    width: options.Width = "6.75in",
-    title: options.Title = "",
-    tex: options.Tex = None,
-    label: options.Label = None,
-    caption: options.Caption = None,
-    columns: options.Columns = None,
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
-    force: options.Force = False,
+    log: str,
+    pool: str | None = None,
+    verifier: str | None = None,
+    out: Path | None = None,
+    where: str | None = None,
+    width: str = "6.75in",
+    title: str = "",
+    tex: Path | None = None,
+    label: str | None = None,
+    caption: str | None = None,
+    columns: str | None = None,
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    force: bool = False,
 ) -> None:
     """Print accuracy over the number of traces.
 

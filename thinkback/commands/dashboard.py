@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from thinkback import options
-from thinkback.options import option, positional
 
 
 def dashboard(
-    results: Annotated[list[Path], positional("RESULT…", "The folders of saved results.")],
-    out: Annotated[Path, option("--out", "The page to write.", "FILE.html")],
-    examples: Annotated[int, option("--examples", "Examples to show, at most; 2,000 unless given.", "N")] = 2000,
-    no_texts: Annotated[bool, option("--no-texts", "Leave saved texts out: the page is then one file.")] = False,
-    force: options.Force = False,
+    results: list[Path], out: Path, examples: int = 2000, no_texts: bool = False, force: bool = False
 ) -> None:
     """Write a page for a browser from saved results.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from thinkback import options
 
-
-def describe(log: options.Log) -> None:
+def describe(log: str) -> None:
     """Print what a log holds.
 
     Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use; and what verifiers and

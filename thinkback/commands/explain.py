@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import option
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 def explain(
-    log: options.Log,
-    policies: options.Policies,
-    policy: Annotated[str, option("--policy", "The policy to follow.", "NAME")],
-    example: Annotated[str, option("--example", "The example_id to follow it on.", "ID")],
-    repetition: Annotated[
-        int, typer.Option("--repetition", min=0, help="Which of several random orders to show, from 0.")
-    ] = 0,
-    texts: Annotated[
-        bool, typer.Option("--texts", help="Print the texts of the traces that it looked at, too.")
-    ] = False,
-    rules: options.Rules = None,
+    log: str,
+    policies: Path,
+    policy: str,
+    example: str,
+    repetition: int = 0,
+    texts: bool = False,
+    rules: Path | None = None,
 ) -> None:
     """Follow one policy on one example.
 

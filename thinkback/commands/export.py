@@ -5,23 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
-
-from thinkback import options
-from thinkback.options import option
-
-OutTable = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE")]
-OutFile = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE.jsonl")]
-Base = Annotated[str | None, option("--base", "Pool of the base attempts; by default the only one.", "POOL")]
-Pool = Annotated[str | None, option("--pool", "Pool of the revisions, of an action with several.", "POOL")]
 
 
-def table(
-    log: options.Log,
-    out: OutTable,
-    to: Annotated[str | None, option("--to", "parquet, jsonl or csv; by default as the file ends.", "FORMAT")] = None,
-    force: options.Force = False,
-) -> None:
+def table(log: str, out: Path, to: str | None = None, force: bool = False) -> None:
     """Write one flat table with a row for each trace.
 
     The columns are those of its example, its own, its scores by verifier, and its features.
@@ -38,9 +24,7 @@ def table(
     _write(out, force, log, lambda path: export_table(open_log(log), path, kind))
 
 
-def recovery(
-    log: options.Log, out: OutFile, base: Base = None, pool: Pool = None, force: options.Force = False
-) -> None:
+def recovery(log: str, out: Path, base: str | None = None, pool: str | None = None, force: bool = False) -> None:
     """Write SeVRA's recovery rows.
 
     They are an accept row for each base attempt, and a row for each revision of it.
@@ -52,13 +36,13 @@ def recovery(
 
 
 def replay(
-    log: options.Log,
-    out: OutFile,
-    action: Annotated[str, option("--action", "Action of the revisions.", "NAME")],
-    verifier: Annotated[str, option("--verifier", "Scores of the base attempts.", "NAME")],
-    base: Base = None,
-    pool: Pool = None,
-    force: options.Force = False,
+    log: str,
+    out: Path,
+    action: str,
+    verifier: str,
+    base: str | None = None,
+    pool: str | None = None,
+    force: bool = False,
 ) -> None:
     """Write SeVRA's replay rows.
 
@@ -71,13 +55,13 @@ def replay(
 
 
 def predictions(
-    log: options.Log,
-    out: OutFile,
-    gate: options.GateFile,
-    where: options.Where = None,
-    base: options.StandsForBase = None,
-    pool: options.StandsForPool = None,
-    force: options.Force = False,
+    log: str,
+    out: Path,
+    gate: Path,
+    where: str | None = None,
+    base: str | None = None,
+    pool: str | None = None,
+    force: bool = False,
 ) -> None:
     """Write what a gate decides on each example.
 

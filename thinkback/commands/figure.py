@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from thinkback import options
-from thinkback.options import option, positional
 
 
 def figure(
-    result: Annotated[Path, positional("RESULT", "The folder of a saved result.")],
-    name: Annotated[str, positional("NAME", "frontier, forest, headroom, stopping, scores or gates.")],
-    out: Annotated[Path, option("--out", "File to write: F.pdf, F.svg, F.png, or F for all of them.", "F")],
-    width: options.Width = "6.75in",
-    title: options.Title = "",
-    baseline: Annotated[
-        str | None, option("--baseline", "Of forest and headroom: the policy that others are compared with.", "NAME")
-    ] = None,
-    oracle: Annotated[str | None, option("--oracle", "Of headroom: where it ends.", "NAME")] = None,
-    policies: Annotated[
-        list[str] | None, option("--policy", "A policy or sweep to show; may be given several times.", "NAME")
-    ] = None,
-    cost: Annotated[str | None, option("--cost", "Of frontier: the cost of its axis.", "NAME")] = None,
-    log: Annotated[str | None, option("--log", "Of scores: the log that was replayed.", "LOG")] = None,
-    force: options.Force = False,
+    result: Path,
+    name: str,
+    out: Path,
+    width: str = "6.75in",
+    title: str = "",
+    baseline: str | None = None,
+    oracle: str | None = None,
+    policies: list[str] | None = None,
+    cost: str | None = None,
+    log: str | None = None,
+    force: bool = False,
 ) -> None:
     """Draw a figure of a saved result.
 

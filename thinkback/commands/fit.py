@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import option, positional
 
 
-def fit(
-    recipe: Annotated[str, positional("RECIPE", "A recipe file with a table [classifier].")],
-    on: Annotated[Path, option("--on", "The log to learn from.", "LOG")],
-    out: Annotated[Path, option("--out", "Folder to write the classifier to.", "MODEL")],
-    settings: options.Settings = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing classifier.")] = False,
-) -> None:
+def fit(recipe: str, on: Path, out: Path, settings: list[str] | None = None, force: bool = False) -> None:
     """Train a verifier on a log.
 
     It is a sequence classifier that says how likely a trace is right, or worth revising. Examples are split in two; the

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from thinkback import options
-from thinkback.options import option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,34 +15,25 @@ if TYPE_CHECKING:
 
 
 def frontier(
-    log: options.Log,
-    pool: Annotated[str | None, option("--pool", "Pool that is sampled from; by default the largest.", "NAME")] = None,
-    probe: Annotated[
-        str | None, option("--probe", "Pool of the probes; by default `probe`, or the only other one.", "NAME")
-    ] = None,
-    verifier: Annotated[
-        list[str] | None, option("--verifier", "A verifier; may be repeated; by default every one.", "NAME")
-    ] = None,
-    action: Annotated[
-        str | None, option("--action", "Action that revises the probe; by default `self_correct`.", "NAME")
-    ] = None,
-    on: Annotated[
-        str | None,
-        option("--on", "Examples to choose on: a condition on examples; by default a half drawn at random.", "SQL"),
-    ] = None,
-    orders: Annotated[int, option("--orders", "Permutations over which votes are averaged; by default 100.")] = 100,
-    where: options.Where = None,
-    out: Annotated[Path | None, option("--out", "Folder for the front (Parquet, CSV) and the figure.", "DIR")] = None,
-    width: options.Width = "6.75in",
-    title: options.Title = "",
-    tex: options.Tex = None,
-    label: options.Label = None,
-    caption: options.Caption = None,
-    columns: options.Columns = None,
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
-    force: options.Force = False,
+    log: str,
+    pool: str | None = None,
+    probe: str | None = None,
+    verifier: list[str] | None = None,
+    action: str | None = None,
+    on: str | None = None,
+    orders: int = 100,
+    where: str | None = None,
+    out: Path | None = None,
+    width: str = "6.75in",
+    title: str = "",
+    tex: Path | None = None,
+    label: str | None = None,
+    caption: str | None = None,
+    columns: str | None = None,
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    force: bool = False,
 ) -> None:
     """Print accuracy against mean samples, strategy by strategy.
 

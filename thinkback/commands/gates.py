@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from thinkback import options
-from thinkback.options import option
+from thinkback.options import takes
 
 if TYPE_CHECKING:
     from toolkit.stats.curves.calibration import CalibrationScores
 
-OutGate = Annotated[Path, option("--out", "File to write; refused when it exists.", "GATE.json")]
 
-
-class Kind(StrEnum):
-    """Models of a gate."""
-
-    logistic = "logistic"
-    trees = "trees"
-    score = "score"
-
-
+@takes("replay.gatefit.fit:fit_gate")
 def fit_gate(
-    log: options.Log,
-    out: OutGate,
-    action: Annotated[str, option("--action", "Action whose repairs the gate predicts.", "NAME")],
-    on: Annotated[str | None, option("--on", "Examples to fit on, such as \"split='train'\".", "SQL")] = None,
-    tune: Annotated[
-        str | None, option("--tune", "Examples on which the threshold is chosen; none of --on.", "SQL")
-    ] = None,
-    folds: Annotated[int | None, option("--folds", "Choose it on out-of-fold scores instead.", "K")] = None,
-    scores: Annotated[
-        Path | None, option("--scores", "Write the out-of-fold scores here, with --folds.", "FILE.csv")
-    ] = None,
-    base: Annotated[str | None, option("--base", "Pool of the base attempts.", "POOL")] = None,
-    pool: Annotated[str | None, option("--pool", "Pool of the revisions, of several.", "POOL")] = None,
-    kind: Annotated[Kind, typer.Option("--kind", help="Model: regression, boosted trees, or a score as it is.")] = (
-        Kind.logistic
-    ),
-    features: Annotated[
-        str | None,
-        option("--features", "Inputs; by default all that a server sees. feature:NAME, verifier:NAME.", "NAME,…"),
-    ] = None,
-    below: Annotated[bool, typer.Option("--below", help="Fire where a score is low (kind score).")] = False,
-    seed: options.Seed = 0,
-    force: options.Force = False,
+    log: str, out: Path, n_folds: int | None = None, scores: Path | None = None, *, force: bool = False, **given: Any
 ) -> None:
     """Fit a gate: when would this action repair the base attempt?
 
@@ -60,15 +25,12 @@ def fit_gate(
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing_file
 
-    if scores is not None and folds is None:
+    if scores is not None and n_folds is None:
         raise ThinkbackError("`--scores` are out-of-fold scores: give `--folds` too")
     for path in (out, scores):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
-    fitted = fit(
-        log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below,
-        seed=seed, features=options.names(features),
-    )  # fmt: skip
+    fitted = fit(log, n_folds=n_folds, **given)
     fitted.save(out, force=force)
     if scores is not None and fitted.out_of_fold is not None:
         with replacing_file(scores, force) as path:
@@ -82,18 +44,9 @@ def fit_gate(
     console.say(f"wrote {out}: {chosen.kind}, fires {fires}")
 
 
+@takes("replay.gatefit.report:transfer_report", without=("ids", "settings"))
 def transfer(
-    log: options.Log,
-    gate: options.GateFile,
-    where: options.Where = None,
-    base: options.StandsForBase = None,
-    pool: options.StandsForPool = None,
-    reuse: Annotated[
-        bool, typer.Option("--reuse", help="Allow questions that the gate was fitted or tuned on, and say so.")
-    ] = False,
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
+    log: str, gate: Path, *, seed: int = 0, resamples: int = 10_000, level: float = 0.95, **given: Any
 ) -> None:
     """Report a frozen gate on another log or split.
 
@@ -105,7 +58,7 @@ def transfer(
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(log, gate, where=where, reuse=reuse, settings=settings, base=base, pool=pool)
+    found = transfer_report(log, gate, settings=settings, **given)
     console.show(found.table())
     console.say()
     _show_calibration(found.calibration, "How its scores tell repairs there")

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import option
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
@@ -20,21 +15,15 @@ if TYPE_CHECKING:
 
 
 def generate(
-    recipe: options.Recipe,
-    out: Annotated[Path | None, option("--out", "Log to write or to continue.", "LOG")] = None,
-    on: Annotated[
-        Path | None, option("--on", "A sealed log to add the recipe's verifiers, features and hidden states to.", "LOG")
-    ] = None,
-    shard: Annotated[
-        str, typer.Option("--shard", metavar="I/N", help="Generate part I of N; merge the parts afterwards.")
-    ] = "1/1",
-    limit: Annotated[int | None, option("--limit", "Only the first N examples.", "N")] = None,
-    settings: options.Settings = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
-    ] = False,
-    with_failures: options.WithFailures = False,
-    allow_keys: options.AllowKeys = None,
+    recipe: str,
+    out: Path | None = None,
+    on: Path | None = None,
+    shard: str = "1/1",
+    limit: int | None = None,
+    settings: list[str] | None = None,
+    dry_run: bool = False,
+    with_failures: bool = False,
+    allow_keys: list[str] | None = None,
 ) -> None:
     """Run a recipe: ask a model, and make a log or add to one.
 
@@ -42,7 +31,7 @@ def generate(
     data's folder: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
     verifiers, features and hidden states, and seals it again; nothing in it is changed.
     """
-    from generate.recipes.recipe_file import load_recipe
+    from generate.recipes.recipe import load_recipe
     from generate.sampling.sampling_plan import make_plan
     from generate.sampling.sampling_run import generate as run
     from thinkback import console

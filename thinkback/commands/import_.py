@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import option, positional
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolkit.imports import ImportReport, RecoveryReport
@@ -20,13 +15,6 @@ FORMATS = (
     "search-and-learn", "verl",
 )  # fmt: skip
 """The formats that have a command of their own; what they are is read when one is called."""
-
-Paths = Annotated[list[str], positional("PATH…", "Files, folders, globs, archives, or any fsspec address.")]
-Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the mapping's.", "KEY=VALUE")]
-Rejudge = Annotated[
-    bool, typer.Option("--rejudge", help="Compare the answers with gold again; the source's verdicts go.")
-]
-MapsName = Annotated[str | None, option("--name", "Name of the new log; by default the map's.")]
 
 
 AUTO = """Import files of a known format, which is told by what they hold.
@@ -39,12 +27,12 @@ def of_format(format_name: str, said: str = "") -> Callable[..., None]:
     """The command that imports a known format, or `auto`."""
 
     def command(
-        paths: Paths,
-        out: options.OutLog,
-        name: MapsName = None,
-        rejudge: Rejudge = False,
-        settings: Settings = None,
-        force: options.Force = False,
+        paths: list[str],
+        out: Path,
+        name: str | None = None,
+        rejudge: bool = False,
+        settings: list[str] | None = None,
+        force: bool = False,
     ) -> None:
         _format(format_name, paths, out, name, rejudge, settings, force)
 
@@ -70,15 +58,13 @@ def _format(
 
 
 def table(
-    sources: Annotated[list[str], positional("SOURCE…", "JSONL, CSV or Parquet files, folders or globs.")],
-    mapping: Annotated[
-        str, option("--map", "What the columns mean: a file, or the name of an included one.", "MAP.toml")
-    ],
-    out: options.OutLog,
-    name: MapsName = None,
-    rejudge: Rejudge = False,
-    settings: Settings = None,
-    force: options.Force = False,
+    sources: list[str],
+    mapping: str,
+    out: Path,
+    name: str | None = None,
+    rejudge: bool = False,
+    settings: list[str] | None = None,
+    force: bool = False,
 ) -> None:
     """Import JSONL, CSV or Parquet tables.
 
@@ -92,34 +78,15 @@ def table(
     _import((*sources, mapping), out, force, write, "examples", "traces", "verifications")
 
 
-Rows = Annotated[list[str], positional("SOURCE…", "JSONL files, folders or globs.")]
-Name = Annotated[str | None, option("--name", "Name of the new log.")]
-
-
 def recovery(
-    sources: Rows,
-    out: options.OutLog,
-    name: Name = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split", metavar="NAME", help="Split of the examples, where the rows name none.", show_default="test"
-        ),
-    ] = None,
-    base: Annotated[
-        str | None,
-        option("--base", "Name of the pool of base attempts; by default the rows' base_pool, or base.", "POOL"),
-    ] = None,
-    exclude_incomplete: Annotated[
-        bool, typer.Option("--exclude-incomplete", help="Leave out examples with a missing action, and name them.")
-    ] = False,
-    drop_repeats: Annotated[
-        bool,
-        typer.Option(
-            "--drop-repeats", help="Of rows without a sample index that are equal throughout, keep the first."
-        ),
-    ] = False,
-    force: options.Force = False,
+    sources: list[str],
+    out: Path,
+    name: str | None = None,
+    split: str | None = None,
+    base: str | None = None,
+    exclude_incomplete: bool = False,
+    drop_repeats: bool = False,
+    force: bool = False,
 ) -> None:
     """Import SeVRA's recovery rows.
 
@@ -138,11 +105,7 @@ def recovery(
 
 
 def replay(
-    sources: Rows,
-    out: options.OutLog,
-    name: Name = None,
-    action: Annotated[str, typer.Option("--action", help="Action that the rows verify with.")] = "active_verify",
-    force: options.Force = False,
+    sources: list[str], out: Path, name: str | None = None, action: str = "active_verify", force: bool = False
 ) -> None:
     """Import SeVRA's replay rows.
 

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import positional
+from pathlib import Path
 
 
-def merge(
-    logs: Annotated[list[str], positional("LOG…", "The logs, in order of precedence.")],
-    out: options.OutLog,
-    name: options.LogName = None,
-    compression: Annotated[
-        int,
-        typer.Option(
-            "--compression", min=1, max=22, metavar="N", help="zstd level: a high one is slow and makes small files."
-        ),
-    ] = 3,
-    force: options.Force = False,
-) -> None:
+def merge(logs: list[str], out: Path, name: str | None = None, compression: int = 3, force: bool = False) -> None:
     """Merge logs into a new one.
 
     Of rows with the same key the first is kept, in the order of the logs given; the others are counted.

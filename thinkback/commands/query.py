@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from thinkback.options import option, positional
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,13 +31,7 @@ class Queried:
     simulated: bool
 
 
-def query(
-    source: Annotated[str, positional("LOG|RESULT", "A log, or the folder of a saved result.")],
-    sql: Annotated[str, positional("SQL", "A DuckDB query; the tables are views.")],
-    output: Annotated[
-        Format | None, option("--format", "How to print the rows; a table on a terminal, else CSV.")
-    ] = None,
-) -> None:
+def query(source: str, sql: str, output: Format | None = None) -> None:
     """Query a log or a saved result in SQL.
 
     The tables examples, traces, verifications, features … are views; hidden_states/M is hidden_states_M. A result has

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from thinkback import options
-from thinkback.options import file_option, option
+from thinkback.options import takes
 
 if TYPE_CHECKING:
     from replay import Result
 
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
-
-
-class IntervalMethod(StrEnum):
-    """How intervals are made from the resamples."""
-
-    percentile = "percentile"
-    bca = "bca"
 
 
 @dataclass(frozen=True)
@@ -38,68 +28,28 @@ class Drawn:
     rows: int | None
 
 
+@takes("replay.runs.result.run:run", without=("settings", "metrics", "block_examples"))
 def replay(
-    log: options.Log,
-    out: options.OutFolder,
-    policies: Annotated[
-        Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        option("--baseline", "Policy that all are compared with; of the suite the vote over most traces.", "NAME"),
-    ] = None,
-    margin: Annotated[
-        float | None,
-        option("--margin", "Say which policies are not worse than the baseline by more than this (0.01: one point)."),
-    ] = None,
-    by: Annotated[
-        str | None, option("--by", "Columns of examples whose groups are summarised too.", "COLUMN,…")
-    ] = None,
-    where: options.Where = None,
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
-    method: Annotated[IntervalMethod, typer.Option("--method", help="Kind of interval.")] = IntervalMethod.percentile,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Fail where a policy would be dropped because the log covers too few examples."),
-    ] = False,
-    metric: Annotated[
-        str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")
-    ] = "accuracy",
-    cost: Annotated[
-        str | None,
-        option("--cost", "Cost of table and figure: tokens, completion tokens, calls, operations, seconds, €.", "NAME"),
-    ] = None,
-    measure: Annotated[
-        str | None, option("--measure", "Column of traces (0 to 1) in place of `correct`.", "NAME")
-    ] = None,
-    rules: options.Rules = None,
-    traces: Annotated[
-        bool, typer.Option("--traces", help="Save what policies paid trace by trace, and where each stopped.")
-    ] = False,
-    texts: Annotated[bool, typer.Option("--texts", help="The same with questions and what the model wrote.")] = False,
-    with_curves: Annotated[
-        bool, typer.Option("--curves", help="Save pass@k, majority@k and best-of-k of every pool, too.")
-    ] = False,
-    headroom: Annotated[
-        bool, typer.Option("--headroom", help="Show and save what lies between the policies and the oracle, too.")
-    ] = False,
-    width: options.Width = "6.75in",
-    title: options.Title = "",
-    tex: options.Tex = None,
-    label: options.Label = None,
-    caption: options.Caption = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows", min=1, metavar="N", help="Rows of the LaTeX tables; of the suite 16.", show_default=False
-        ),
-    ] = None,
-    columns: options.Columns = None,
-    kw: options.Kilowatts = 0.25,
-    eur_per_kwh: options.EnergyPrice = 0.25,
-    force: options.Force = False,
+    log: str,
+    out: Path,
+    policies: Path | None = None,
+    baseline: str | None = None,
+    margin: float | None = None,
+    rules: Path | None = None,
+    *,
+    traces: bool = False,
+    texts: bool = False,
+    with_curves: bool = False,
+    headroom: bool = False,
+    width: str = "6.75in",
+    title: str = "",
+    tex: Path | None = None,
+    label: str | None = None,
+    caption: str | None = None,
+    rows: int | None = None,
+    columns: str | None = None,
+    force: bool = False,
+    **given: Any,
 ) -> None:
     """Replay policies on a log and rank them.
 
@@ -125,24 +75,7 @@ def replay(
     for path in (out, tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
-    result = run(
-        log,
-        policies,
-        baseline=baseline,
-        where=where,
-        by=options.names(by),
-        seed=seed,
-        resamples=resamples,
-        level=level,
-        method=method.value,
-        strict=strict,
-        metric=metric,
-        cost=cost,
-        measure=measure,
-        rules=rules,
-        kw=kw,
-        eur_per_kwh=eur_per_kwh,
-    )
+    result = run(log, policies, baseline=baseline, rules=rules, **given)
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
     _write_and_show(result, margin, parts, figure, out, force, policies is None)
 

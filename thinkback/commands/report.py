@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from thinkback import options
-from thinkback.options import file_option, option
 
 
 def report(
-    log: options.Log,
-    out: options.OutFolder,
-    policies: Annotated[
-        Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
-    ] = None,
-    baseline: Annotated[
-        str | None, option("--baseline", "Policy that all are compared with; else the vote over most traces.", "NAME")
-    ] = None,
-    where: options.Where = None,
-    rules: options.Rules = None,
-    width: options.Width = "6.75in",
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
-    force: options.Force = False,
+    log: str,
+    out: Path,
+    policies: Path | None = None,
+    baseline: str | None = None,
+    where: str | None = None,
+    rules: Path | None = None,
+    width: str = "6.75in",
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    force: bool = False,
 ) -> None:
     """Write a report on a log.
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from thinkback import options
-from thinkback.options import option, positional
+from typing import Any
 
 
 def seal(
-    log: Annotated[Path, positional("LOG", "A local log without a manifest.")],
-    name: Annotated[str | None, option("--name", "Name of the log; by default its folder's.")] = None,
-    license: Annotated[str | None, option("--license", "Licence of the data.")] = None,  # noqa: A002
-    source: Annotated[str | None, option("--source", "How the log came about.")] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Mark the log as coming from a model of the world.")
-    ] = False,
-    with_failures: options.WithFailures = False,
+    log: Path,
+    name: str | None = None,
+    license: str | None = None,  # noqa: A002
+    source: str | None = None,
+    simulated: bool = False,
+    with_failures: bool = False,
 ) -> None:
     """Seal a log that another tool wrote.
 
     Validates it, sorts its shards, and writes the manifest that lists them. With --with-failures, seals an unfinished
     run of `thinkback generate` without what was not answered.
     """
-    from generate.sampling.unfinished import is_unfinished
+    from generate.sampling.sampling_run import is_unfinished
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.log import seal_log
@@ -49,7 +42,7 @@ def seal(
 
 def _seal_run(log: Path) -> None:
     """What `--with-failures` does with an unfinished run."""
-    from generate.sampling.unfinished import seal_unfinished
+    from generate.sampling.sampling_run import seal_unfinished
     from thinkback import console
     from thinkback.commands.generate import said_failures, say_generated
 

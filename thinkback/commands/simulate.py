@@ -5,12 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-
-from thinkback import options
-from thinkback.options import option, positional
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -21,57 +18,24 @@ SEEDS = 10  # logs that the numbers which nothing was fitted to are of
 
 
 def simulate(
-    dataset: Annotated[
-        str | None,
-        positional(
-            "[DATASET]",
-            "`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
-        ),
-    ] = None,
-    out: Annotated[Path | None, option("--out", "Log to write; refused when it exists.", "LOG")] = None,
-    examples: Annotated[
-        int | None, option("--examples", "Number of examples of the plain model [default: 1000].", "N")
-    ] = None,
-    traces: Annotated[
-        int | None, option("--traces", "Sampled traces per example [default: 16; of a data set 15, at most 50].", "N")
-    ] = None,
-    labels: Annotated[
-        int | None,
-        option("--labels", "Size of the plain model's label space; 0: open numeric answers [default: 3].", "K"),
-    ] = None,
-    dev: Annotated[
-        int, typer.Option("--dev", metavar="N", help="Further claims of a data set, with the split `dev`.")
-    ] = 0,
-    check: Annotated[
-        bool, typer.Option("--check", help="Replay the data set; print published and simulated numbers.")
-    ] = False,
-    seed: options.Seed = 0,
-    recovery: Annotated[
-        bool,
-        typer.Option("--recovery", help="Base attempts and what revising them does, in place of samples to verify."),
-    ] = False,
-    states: Annotated[
-        bool, typer.Option("--states", help="Hidden states with a signal of known strength, in place of costs.")
-    ] = False,
-    dimensions: Annotated[
-        int | None, option("--dimensions", "Numbers of a state, with --states [default: 8].", "D")
-    ] = None,
-    places: Annotated[int | None, option("--places", "States of a trace, with --states [default: 4].", "N")] = None,
-    signal: Annotated[
-        float | None, option("--signal", "What a state knows of its trace, with --states [default: 1].", "B")
-    ] = None,
-    difficulty: Annotated[
-        float | None, option("--difficulty", "What it knows of its question, with --states [default: -0.5].", "C")
-    ] = None,
-    logprob: Annotated[
-        float | None,
-        option("--logprob", "What log-probabilities know of their trace, with --states; by default none.", "B"),
-    ] = None,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="One more trace of each question in the pool `probe`, with --states.")
-    ] = False,
-    name: Annotated[str | None, option("--name", "Name of the log.")] = None,
-    force: options.Force = False,
+    dataset: str | None = None,
+    out: Path | None = None,
+    examples: int | None = None,
+    traces: int | None = None,
+    labels: int | None = None,
+    dev: int = 0,
+    check: bool = False,
+    seed: int = 0,
+    recovery: bool = False,
+    states: bool = False,
+    dimensions: int | None = None,
+    places: int | None = None,
+    signal: float | None = None,
+    difficulty: float | None = None,
+    logprob: float | None = None,
+    probe: bool = False,
+    name: str | None = None,
+    force: bool = False,
 ) -> None:
     """Write a simulated log.
 
@@ -160,8 +124,7 @@ def _claims(
 def _planted(
     out: Path, examples: int, traces: int, seed: int, name: str | None, force: bool, given: Mapping[str, Any]
 ) -> None:
-    from generate.simulation.planted import simulate_planted
-    from generate.simulation.planted_model import PlantedModel
+    from generate.simulation.planted import PlantedModel, simulate_planted
     from thinkback import console
 
     model = PlantedModel(**given)

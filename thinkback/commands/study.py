@@ -1,18 +1,43 @@
-"""`thinkback study`: one subcommand a published work, each in a file of its own beside this one."""
+"""`thinkback study`: one subcommand a published work, made of the signature of its function."""
 
 from __future__ import annotations
 
-import typer
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from thinkback.command_examples import GroupWithExamples, WithExamples
-from thinkback.commands import study_factcheck, study_latent, study_recovery
+from thinkback.options import docstring_of, takes
 
-study = typer.Typer(
-    cls=GroupWithExamples,
-    help="Write the tables and figures of a published work for a log.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-study.command("factcheck", cls=WithExamples)(study_factcheck.factcheck)
-study.command("latent", cls=WithExamples)(study_latent.latent)
-study.command("recovery", cls=WithExamples)(study_recovery.recovery)
+STUDIES = {
+    "factcheck": "replay.studies.factcheck.report:study_factcheck",
+    "latent": "replay.studies.latent.report:study_latent",
+    "recovery": "replay.studies.recovery.report:study_recovery",
+}
+"""Study -> the function that gives back its report. A new one is a folder of `replay/studies` and a line here."""
+PARAGRAPH = "\n\n"
+FILES = "Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md."
+
+
+def of_study(function: str) -> Callable[..., None]:
+    """The command of a study: its function's arguments, `--out` and `--force`."""
+
+    @takes(function, without=("log",))
+    def command(log: str, out: Path, *, force: bool = False, **given: Any) -> None:
+        from thinkback import console
+        from toolkit.files import check_replaceable
+
+        files = [one for value in given.values() for one in (value if isinstance(value, list) else [value])]
+        check_replaceable(out, force, inputs=(log, *(one for one in files if isinstance(one, Path))))
+        module, _, name = function.partition(":")
+        report = getattr(import_module(module), name)(log, **given)
+        report.save(out, force)
+        for line in report.told:
+            console.say(line)
+        for table in report.screen:
+            console.show(table)
+            console.say()
+        console.say_report(out)
+
+    command.__doc__ = f"{docstring_of(function).partition(PARAGRAPH)[0]}{PARAGRAPH}{FILES}"
+    return command

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from thinkback import options
-from thinkback.options import option, positional
 
 
-def suite(log: options.Log, where: options.Where = None) -> None:
+def suite(log: str, where: str | None = None) -> None:
     """Print the standard policies of a log.
 
     The policies that it can answer, as a policy file to edit.
@@ -20,12 +16,7 @@ def suite(log: options.Log, where: options.Where = None) -> None:
     sys.stdout.write(standard(log, where).text)
 
 
-def check(
-    file: Annotated[Path, positional("FILE.toml", "The policies, in TOML.")],
-    log: Annotated[str | None, option("--log", "A log that must have what the policies ask for.", "LOG")] = None,
-    rules: options.Rules = None,
-    where: options.Where = None,
-) -> None:
+def check(file: Path, log: str | None = None, rules: Path | None = None, where: str | None = None) -> None:
     """Check a policy file without replaying it."""
     from collections import Counter
 

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from thinkback import options
-from thinkback.options import option
 
 
-def train(
-    recipe: options.Recipe,
-    out: Annotated[Path, option("--out", "Folder of the model to write.", "FOLDER")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="Faster, where torch finds a compiler.")] = False,
-) -> None:
+def train(recipe: str, out: Path, force: bool = False, compiled: bool = False) -> None:
     """Train a small model on a generated task.
 
     The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.

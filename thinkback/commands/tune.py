@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from thinkback import options
-from thinkback.options import file_option, option
+from typing import TYPE_CHECKING
 
 ROWS = 12
 """Families that the printed table shows; `table.csv` has all."""
@@ -20,40 +17,18 @@ if TYPE_CHECKING:
 
 
 def tune(
-    log: options.Log,
-    goal: Annotated[
-        str,
-        option(
-            "--goal",
-            'What to reach: "cheapest within 1 point of majority@16", "most accurate within 2,000 tokens", or such as '
-            '"min total_tokens subject to accuracy >= baseline - 0.01".',
-        ),
-    ],
-    policies: Annotated[
-        Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
-    ] = None,
-    on: Annotated[
-        str | None,
-        option("--on", "Examples to choose on: a condition on examples; else the split dev, or half of them.", "SQL"),
-    ] = None,
-    report: Annotated[
-        str | None,
-        option("--report", "Other examples, to report: a condition; else the split test, or the other half.", "SQL"),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        option(
-            "--baseline",
-            "The goal's baseline; by default the one that it names, else the first outside a sweep.",
-            "NAME",
-        ),
-    ] = None,
-    out: Annotated[Path | None, option("--out", "Folder for what was chosen and both runs.", "DIR")] = None,
-    seed: options.Seed = 0,
-    resamples: options.Resamples = 10_000,
-    level: options.Level = 0.95,
-    rules: options.Rules = None,
-    force: options.Force = False,
+    log: str,
+    goal: str,
+    policies: Path | None = None,
+    on: str | None = None,
+    report: str | None = None,
+    baseline: str | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    rules: Path | None = None,
+    force: bool = False,
 ) -> None:
     """Choose settings on development rows; report them on others.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from thinkback import options
 
-
-def validate(log: options.Log) -> None:
+def validate(log: str) -> None:
     """Check a log against the contract.
 
     Prints one line for every kind of fault; the exit code is 2 if there is any.
