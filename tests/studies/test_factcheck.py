@@ -16,9 +16,9 @@ from replay.analyses.budgets.wall_clock import scored_pools
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.budgets import sensitivity
 from replay.studies.factcheck.figures import _budget_panels
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, compared, replay_methods
 from replay.studies.factcheck.setting import FactcheckSetting
-from replay.studies.kit.cells import cell, compared
+from replay.studies.kit.cells import cell
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES

@@ -45,14 +45,14 @@ class Variants:
 
 def variants(log: Log, setting: FactcheckSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
-    policies = [*variant_policies(setting), every_example(setting.pool)]
+    policies = [*_variant_policies(setting), every_example(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
     result, missing = run_fitted(log, policies, **setting.asked)
     found = () if result is None else tuple(class_coverage(log, result))
     return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), found)
 
 
-def variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
+def _variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
     """Adaptive stopping and the surrogate; an upper-confidence order; with examples to learn from, surrogates fitted
     before, calibrated margins, and prediction sets of the whole pool.
     """
@@ -83,7 +83,7 @@ VALIDATION = "validation"
 
 
 @dataclass(frozen=True)
-class BudgetGap:
+class _BudgetGap:
     """An order of a pool of so many traces, or best-of-N there, whose budgets are not known, and why; None: of all."""
 
     traces: int
@@ -133,7 +133,7 @@ class VerifierBudgets:
 
     depth: Depth
     reported: tuple[FixedBudgets, ...]
-    gaps: tuple[BudgetGap, ...]
+    gaps: tuple[_BudgetGap, ...]
     validation: Validation
     gold: pl.DataFrame
     unresolved: pl.DataFrame
@@ -174,7 +174,7 @@ def verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: D
 
 def _tried(
     log: Log, setting: FactcheckSetting, size: int, split: str = ""
-) -> tuple[FixedBudgets | None, list[BudgetGap]]:
+) -> tuple[FixedBudgets | None, list[_BudgetGap]]:
     """Every budget of a pool of so many traces, where the log can serve it, and why it or orders of it are left out."""
     try:
         made = budgets(
@@ -182,8 +182,8 @@ def _tried(
             random_seed=setting.random_seed, **setting.asked,
         )  # fmt: skip
     except ThinkbackError as error:
-        return None, [BudgetGap(size, None, str(error), split)]
-    gaps = [BudgetGap(size, order, why, split) for order, why in made.missing.items()]
+        return None, [_BudgetGap(size, None, str(error), split)]
+    gaps = [_BudgetGap(size, order, why, split) for order, why in made.missing.items()]
     return FixedBudgets(made, at_keys(log, setting, size), split), gaps
 
 

@@ -21,7 +21,7 @@ NO_TEXT = "the log has no texts of traces"
 
 
 @dataclass(frozen=True)
-class CaseTrace:
+class _CaseTrace:
     """One trace of a case, as it was verified: `margin` is the lead of the best answer over the next after it."""
 
     number: int
@@ -51,7 +51,7 @@ class Case:
     cap: int
     ending: str
     stopping: str
-    traces: tuple[CaseTrace, ...]
+    traces: tuple[_CaseTrace, ...]
 
     @property
     def margin(self) -> float | None:
@@ -252,7 +252,7 @@ def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method
         ending=ENDINGS.get(stop.get("ending", ""), ""),
         stopping=ADAPTIVE,
         traces=tuple(
-            CaseTrace(number, answer, right.get(number), score, lead, texts.get(number))
+            _CaseTrace(number, answer, right.get(number), score, lead, texts.get(number))
             for number, answer, score, lead in told.steps.select("sample", "answer", "score", "lead").iter_rows()
             if number is not None
         ),

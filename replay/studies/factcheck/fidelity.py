@@ -87,7 +87,7 @@ class Line:
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-def fit_of(work: PublishedWork) -> Mapping[str, Any]:
+def _fit_of(work: PublishedWork) -> Mapping[str, Any]:
     """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
 
     Rows of published tables by the run that they are of, and their columns by name, with distances: points, or
@@ -96,12 +96,12 @@ def fit_of(work: PublishedWork) -> Mapping[str, Any]:
     return document(f"{work.name}_simulated")
 
 
-def known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
+def _known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
     """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
     return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
 
 
-def fitted_lines(fit: Mapping[str, Any], run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+def _fitted_lines(fit: Mapping[str, Any], run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     """The numbers of a run that were fitted to, where they are published and the log has them."""
     for row in fit[run]:
         for method, of in product(row["methods"], fit["columns"][row["columns"]]):
@@ -109,7 +109,7 @@ def fitted_lines(fit: Mapping[str, Any], run: str, cells: Methods, numbers: Publ
             found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
             if wanted is not None and found is not None:
                 distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
-                error = sampling_error(found)
+                error = _sampling_error(found)
                 yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
 
 
@@ -121,14 +121,14 @@ def bounded(line: Line, factor: float, known: Known | None) -> Line:
     return replace(line, distance=distance, known=known)
 
 
-def sampling_error(cell: ShownInterval | None) -> float | None:
+def _sampling_error(cell: ShownInterval | None) -> float | None:
     """That of a number, from its 95% interval; None where it has none, or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
     return (cell.high - cell.low) / (2 * 1.959964)
 
 
-def share_error(share: float, n: int) -> float:
+def _share_error(share: float, n: int) -> float:
     """The sampling error of a share of n, in percent."""
     return 100 * sqrt(share * (1 - share) / n)
 
@@ -210,7 +210,7 @@ class HeldOut:
         return abs(self.errors) <= ERRORS and not turned
 
 
-def over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
+def _over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
     """The numbers found in logs of several seeds, each with its values in all of them.
 
     Sampling errors are those of the first log, which has the published number of claims.
@@ -247,7 +247,7 @@ def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str],
     return Table(title, columns, rows, above=(SIMULATED,), below=below)
 
 
-def held_out_line(
+def _held_out_line(
     table: str,
     method: str,
     what: str,
@@ -261,21 +261,21 @@ def held_out_line(
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
     """
     if wanted is not None and cell is not None:
-        error = sampling_error(cell)
+        error = _sampling_error(cell)
         error = None if error is None else hypot(error, luck)
         yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
 
 
-FIT = fit_of(WORK)
+FIT = _fit_of(WORK)
 """What the simulations were fitted to, with the distances."""
-KNOWN = known_of(FIT)
+KNOWN = _known_of(FIT)
 RESAMPLES = 200
 GOLD = FIT["gold"]
 """What the thesis's text says of it (section 1.1.5), in per cent."""
 FIRST_FIVE = "first 5 traces"
 
 
-def simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) -> FactcheckSetting:
+def _simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) -> FactcheckSetting:
     """What is asked of a simulated log."""
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, cap, asked={"where": TEST, "resamples": resamples})
 
@@ -285,22 +285,22 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
 
     Raises ThinkbackError where the pool is smaller than that.
     """
-    numbers, setting = published(name), simulated_setting(pool)
+    numbers, setting = published(name), _simulated_setting(pool)
     main = replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
-    lines = [*fitted_lines(FIT, "main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
+    lines = [*_fitted_lines(FIT, "main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
     if name == "quantemp":
-        lines += fitted_lines(FIT, "other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+        lines += _fitted_lines(FIT, "other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
     return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
 
 
 def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     wanted = WORK.stated(GOLD[name])
-    found, error = 100 * within["share"].item(), share_error(wanted / 100, claims)
+    found, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
     yield Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
 
 
@@ -309,7 +309,7 @@ def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
         wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
         if wanted is not None:
             what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
-            error = share_error(share, main.n)
+            error = _share_error(share, main.n)
             yield Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
 
 
@@ -331,11 +331,11 @@ REASONS = FIT["failing_because"]
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
     """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
-    return over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
+    return _over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
 
 
 def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
-    numbers, setting = published(name), simulated_setting(pool, resamples=resamples)
+    numbers, setting = published(name), _simulated_setting(pool, resamples=resamples)
     for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
@@ -343,7 +343,7 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
         ):
             found = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
             wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
-            yield from held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
+            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
     for published_pool in POOLS[name]:
@@ -356,12 +356,12 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
             wanted = numbers.value(table, column, max_traces=cap, method=method)
-            yield from held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
+            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
 
 
 def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
     """The differences of table B.4 alone, of one log."""
-    return [one for of in POOLS[name] for one in _signs(log, of, simulated_setting(pool, resamples=1))]
+    return [one for of in POOLS[name] for one in _signs(log, of, _simulated_setting(pool, resamples=1))]
 
 
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
@@ -381,7 +381,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[H
         for k in BUDGETS[of.size]:
             wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
             less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
-            yield from held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+            yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
 
 
 def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:

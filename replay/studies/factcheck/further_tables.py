@@ -74,7 +74,7 @@ def _why_not_paired(study: Study) -> Iterator[str]:
         yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
 
-def averaged(study: Study) -> Iterator[Row]:
+def _averaged(study: Study) -> Iterator[Row]:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     for name in VERIFYING:
         of = MethodOfRun(study.averaged, name)
@@ -125,7 +125,7 @@ PAIRED = Sheet[Study](
 MEANS = Sheet[Study](
     "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
     ("Method",), (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
-    averaged, (
+    _averaged, (
         "differences: paired, against exhaustive best-of-N",
         "exhaustive best-of-N differs a little from table 5.1 where traces of unlike labels tie: the first wins",
     ), group="orders",
@@ -152,7 +152,7 @@ PREDICTION_SETS = Sheet[Study](
 K = TableColumn("k", Number(0))
 
 
-def of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
+def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
     """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
 
     def found(study: Study) -> Iterator[Mapping[str, Any]]:
@@ -166,7 +166,7 @@ def of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "
 
 def smallest(study: Study) -> Iterator[Row]:
     """The smallest budget at which each order is within half a point of best-of-N."""
-    for row in of_budgets("smallest", ("order", "metric"))(study):
+    for row in _of_budgets("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
@@ -197,14 +197,14 @@ def _seed(study: Study) -> list[str]:
 ORDERS = (
     Sheet[Study](
         "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
-        (intervals("Value, %", "value"),), of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
+        (intervals("Value, %", "value"),), _of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
         (_seed, "score: sees all scores, a diagnostic", _unserved), group="budgets", printed=False,
     ),
     Sheet[Study](
         "budget_pairs", "Orders against each other at the same budget",
         ("Candidate pool", K, "Metric", "Order", "Against"),
         (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
-        of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_unserved,),
+        _of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_unserved,),
         group="budgets", printed=False,
     ),
     Sheet[Study](
@@ -255,7 +255,7 @@ SIGNS = (
 RANDOM = "surrogate − random: against the exact expectation over all orders"
 
 
-def orders_at_budgets(study: Study) -> Iterator[Row]:
+def _orders_at_budgets(study: Study) -> Iterator[Row]:
     """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
     for fixed in study.budgets.pools:
         size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
@@ -272,7 +272,7 @@ def orders_at_budgets(study: Study) -> Iterator[Row]:
             yield Row((fixed.name, k), values=values, **study.published_budget(fixed, k))
 
 
-def fixed_by_keys(study: Study) -> Iterator[Row]:
+def _fixed_by_keys(study: Study) -> Iterator[Row]:
     """The surrogate at the shown budgets for each `unseen` and `label_score`, against the same two orders."""
     for fixed in study.budgets.pools:
         for at in fixed.keys:
@@ -290,7 +290,7 @@ THESIS_BUDGETS = Sheet[Study](
             (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
         ),
-    ), orders_at_budgets, (
+    ), _orders_at_budgets, (
         lambda study: [f"{line}; all orders: the exact expectation" for line in _seed(study)],
         "score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS,
     ), "Dataset", "B.4",
@@ -302,7 +302,7 @@ FIXED_KEYS = Sheet[Study](
         *chain.from_iterable(
             (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
         ),
-    ), fixed_by_keys,
+    ), _fixed_by_keys,
     ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
     printed=False,
 )  # fmt: skip
@@ -351,7 +351,7 @@ def verifiers(study: Study) -> Iterator[Row]:
         yield Row((one.verifier,), values=values)
 
 
-def bins(study: Study) -> Iterator[Row]:
+def _bins(study: Study) -> Iterator[Row]:
     """Share of right traces by score, against the mean score."""
     for one in study.calibration:
         for part in one.found.bins if one.found is not None else ():
@@ -387,7 +387,7 @@ CALIBRATION = (
     ),
     Sheet[Study](
         "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
-        (*COUNTED, numbers("Mean score, %", "score", 1), intervals("Right, %", "right", 1)), bins, (
+        (*COUNTED, numbers("Mean score, %", "score", 1), intervals("Right, %", "right", 1)), _bins, (
             "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
         ), needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),

@@ -50,7 +50,7 @@ def record(study: Study) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def replayed(study: Study) -> Iterator[str]:
+def _replayed(study: Study) -> Iterator[str]:
     """The same in words, for people."""
     made, setting = _made(study), study.setting
     yield told_log(made, study.simulated)
@@ -74,7 +74,7 @@ OWN_CAPS = (*LARGER, "B.3", "B.4")
 """Tables whose rows say their cap themselves, or that have none."""
 
 
-def surroundings(studies: Sequence[Study], name: str) -> Surroundings[Study]:
+def _surroundings(studies: Sequence[Study], name: str) -> Surroundings[Study]:
     """Of the tables of a log of this name."""
     simulated = studies[0].simulated
     return Surroundings(
@@ -195,9 +195,9 @@ def study_factcheck(
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
     """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
-    tables = tables_of(SHEETS, studies, surroundings(studies, name))
+    tables = tables_of(SHEETS, studies, _surroundings(studies, name))
     own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
-    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, surroundings(own, name))
+    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, _surroundings(own, name))
 
     cases = [(study.dataset, study.cases) for study in studies]
 
@@ -209,7 +209,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         tables=tables,
         draw=lambda: figures(studies, width),
         words={
-            "What was replayed": said_of(studies, replayed),
+            "What was replayed": said_of(studies, _replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *said_of(studies, undone)],
         },

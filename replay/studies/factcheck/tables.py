@@ -47,13 +47,13 @@ def change(metric: str, against: str) -> ValueOf:
     return lambda of: of.change(metric, against)
 
 
-def missing_labels(of: MethodOfRun) -> float | None:
+def _missing_labels(of: MethodOfRun) -> float | None:
     """Traces of one method without a label."""
     attempts, valid = (of.cells.total(of.name, metric) for metric in ("traces", "valid_traces"))
     return None if attempts is None or valid is None else attempts - valid
 
 
-def saving(against: str) -> ValueOf:
+def _saving(against: str) -> ValueOf:
     """Verifier calls saved, in percent, by the methods that come after the other one."""
 
     def value(of: MethodOfRun) -> ShownInterval | None:
@@ -95,7 +95,7 @@ def percent(heading: str, key: str, metric: str) -> Column:
 TRACES = numbers("Avg traces/claim", "traces_per_claim", metric="traces")
 COUNTS = (
     numbers("Trace attempts", "trace_attempts", 0, total("traces")),
-    numbers("Missing-label traces", "missing_label_traces", 0, missing_labels),
+    numbers("Missing-label traces", "missing_label_traces", 0, _missing_labels),
     numbers("Verifier calls", "verifier_calls", 0, total("verifications")),
     numbers("Total operations", "operations", 0, total("operations")),
 )
@@ -120,8 +120,8 @@ SECONDS = (
 CALLS = (
     *COUNTS[:3],
     intervals("Verifier calls/claim", "verifier_calls_per_claim", metric="verifications"),
-    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, saving(BEST)),
-    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, saving(ADAPTIVE)),
+    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _saving(BEST)),
+    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _saving(ADAPTIVE)),
 )
 RUNTIME = (
     intervals("Gen. runtime, h", "generation_h", value=hours("generation_s")),
@@ -265,7 +265,7 @@ PARTS = ("generation", "verification")
 NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
 
 
-def runtime(study: Study) -> Iterator[Row]:
+def _runtime(study: Study) -> Iterator[Row]:
     """Hours and euros: generation, verification, and the rest of the wall-clock (table B.2)."""
     for name in VERIFYING:
         of = MethodOfRun(study.main, name)
@@ -308,7 +308,7 @@ def _told_wall(study: Study) -> str:
     return told
 
 
-def buckets(study: Study) -> Iterator[Row]:
+def _buckets(study: Study) -> Iterator[Row]:
     """Claims by traces used (table B.1)."""
     for found in study.main.buckets():
         values: dict[str, Value] = {"claims": found.examples, "share_pct": 100 * found.share}
@@ -321,7 +321,7 @@ def buckets(study: Study) -> Iterator[Row]:
         yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
 
 
-def overhead(study: Study) -> Iterator[Row]:
+def _overhead(study: Study) -> Iterator[Row]:
     """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
     spent = study.surrogate_s
     values: dict[str, Value] = {
@@ -354,7 +354,7 @@ def efficiency(study: Study) -> Iterator[Row]:
             many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
             mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
             yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
-        yield Row((title, "missing-label traces"), values={"total": missing_labels(of)})
+        yield Row((title, "missing-label traces"), values={"total": _missing_labels(of)})
         for over, under, words in PER:
             yield Row((title, f"{over}, {words}"), values={"mean": cells.ratio(name, over, under)})
         hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
@@ -376,14 +376,14 @@ APPENDIX = (
             numbers("Claims", "claims", 0), numbers("Share, %", "share_pct", 1),
             intervals("Method Macro-F1", "method_macro_f1_pct"), intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
             intervals("Method − exhaustive, points", "gain_pp", signed=True),
-        ), buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
+        ), _buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
     ),
     Sheet(
         "table_B_2", "Wall-clock runtime and cost", ("Method",), (
             *(numbers(f"{head} h", f"{part}_h") for head, part in (*NAMED, ("Total", "total"))),
             *(numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
               for head, part in (*NAMED, ("Run", "run"))),
-        ), runtime, (
+        ), _runtime, (
             lambda study: [_price_note(study, study.main), _told_wall(study)],
             "other: wall-clock less generation and verification; a replayed method that stops early has none",
         ), "Dataset", "B.2",
@@ -393,7 +393,7 @@ APPENDIX = (
             numbers("Upper-bound time, h", "upper_bound_h"),
             numbers("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
             numbers("Measured, s per claim", "measured_s_per_claim", 6), numbers("Measured, h", "measured_h", 6),
-        ), overhead, (
+        ), _overhead, (
             "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
             "the bound is a dash: it is the wall-clock of a surrogate-guided run, and replay makes no calls",
         ), "Dataset", "B.3",

@@ -26,7 +26,7 @@ class Gap:
         return not self.columns or not self.columns.isdisjoint(dashed)
 
 
-class Named(Protocol):
+class _Named(Protocol):
     """What was found on a data set, which has its name."""
 
     @property
@@ -35,7 +35,7 @@ class Named(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Named)
+P = TypeVar("P", bound=_Named)
 
 
 def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]:
@@ -296,7 +296,7 @@ def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
         yield from said_of(parts, note) if callable(note) else [note]
 
 
-def _given(what: Any, parts: Sequence[Named]) -> Sequence[Any]:
+def _given(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
     return tuple(what(parts) if callable(what) else what)
 
 

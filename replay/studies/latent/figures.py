@@ -32,7 +32,7 @@ MOST = 41
 """Thresholds of conditional self-correction."""
 
 
-def curve_of(
+def _curve_of(
     name: str, at: Sequence[float], found: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
 ) -> PlottedCurve:
     """A line with its band of intervals."""
@@ -47,7 +47,7 @@ def _plain(study: LatentStudy, made: Strategies, one: Strategy) -> PlottedCurve 
         return None
     size, level = int(made.unit.max()) + 1, study.asked.settings.level
     found = [mean_of(column, made.unit, size).interval(level) for column in values.T]
-    return curve_of(one.name, made.n.tolist(), found, one.sees_gold)
+    return _curve_of(one.name, made.n.tolist(), found, one.sees_gold)
 
 
 def _verifier(study: LatentStudy) -> str | None:
@@ -118,7 +118,7 @@ def _best(chosen: Conditional, made: Conditional, on: Strategies, level: float) 
     best = thresholds[int(np.argmax(grid(chosen, thresholds).accuracy[:, 0]))]
     right, samples = made.outcomes(best, 0)
     found = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
-    return curve_of("threshold that is best on the other half", [float(samples.mean())], [found])
+    return _curve_of("threshold that is best on the other half", [float(samples.mean())], [found])
 
 
 def _fronts(study: LatentStudy) -> list[Panel]:
@@ -163,7 +163,7 @@ def _locations(study: LatentStudy) -> list[Panel]:
     panels = []
     for layer in sorted({layer for layer, _ in found}, reverse=True):
         for name, tokens in _parts({token for own, token in found if own == layer}):
-            line = curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
+            line = _curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
@@ -221,7 +221,7 @@ def _suffixes(study: LatentStudy) -> list[Panel]:
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
         own = [(one.length, getattr(one, key)) for one in found if getattr(one, key) is not None]
         if own:
-            curves.append(curve_of(name, [length for length, _ in own], [area for _, area in own]))
+            curves.append(_curve_of(name, [length for length, _ in own], [area for _, area in own]))
     return [("", curves)] if curves else []
 
 
@@ -232,7 +232,7 @@ def _votes(study: LatentStudy) -> list[Panel]:
         own = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            line = curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
+            line = _curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
             panels.append((name, [line]))
     return panels
 

@@ -42,7 +42,7 @@ NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
 NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
-def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
+def _surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
     """Of the tables of these data sets."""
     made = studies[0].asked.settings
     drawn = (
@@ -82,7 +82,7 @@ def _why(study: LatentStudy, what: str) -> list[str]:
     return [found]
 
 
-def missing_told(study: LatentStudy) -> Iterator[str]:
+def _missing_told(study: LatentStudy) -> Iterator[str]:
     """What could not be done on a data set, and why."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
@@ -144,18 +144,18 @@ def study_latent(
     studies = study_log(log, asked)
     if ablations:
         studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
-    return report_of(studies, log.name, drawn_at)
+    return _report_of(studies, log.name, drawn_at)
 
 
-def report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
+def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.simulated for study in studies)
-    tables = tables_of(SHEETS, studies, surroundings(studies))
+    tables = tables_of(SHEETS, studies, _surroundings(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was measured"] = said_of(studies, measured_on)
+    words["What was measured"] = said_of(studies, _measured_on)
     for study in studies:
-        words[f"Verdicts, {study.dataset}"] = [sentence(one) for one in study.verdicts]
-    words["What could not be done"] = undone = said_of(studies, missing_told)
+        words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
+    words["What could not be done"] = undone = said_of(studies, _missing_told)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
@@ -170,7 +170,7 @@ def report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -
     )
 
 
-def sentence(one: Verdict) -> str:
+def _sentence(one: Verdict) -> str:
     """A verdict in words."""
     told = f"{asked_of(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
@@ -211,7 +211,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measured_on(study: LatentStudy) -> Iterator[str]:
+def _measured_on(study: LatentStudy) -> Iterator[str]:
     """The same in words, for people."""
     made = record(study)
     yield told_log(made, study.simulated)

@@ -258,7 +258,7 @@ def _studies(
         if pools:
             study = LatentStudy(
                 dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
-                states_of(log, dataset), kinds, tuple(pools), models_of(log, dataset),
+                _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, found, contents)
 
@@ -352,7 +352,7 @@ def _probe(study: LatentStudy, pool: str) -> str | None:
     return min(single)[1] if single else None
 
 
-def states_of(log: Log, dataset: str) -> str:
+def _states_of(log: Log, dataset: str) -> str:
     """The model with most hidden states of a data set's traces; empty where none has any."""
     quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     own = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
@@ -364,7 +364,7 @@ def states_of(log: Log, dataset: str) -> str:
     return best if counts.get(best) else ""
 
 
-def models_of(log: Log, dataset: str) -> dict[str, str]:
+def _models_of(log: Log, dataset: str) -> dict[str, str]:
     """The model that wrote the first attempts of each pool of a data set; none where there are several."""
     own = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")

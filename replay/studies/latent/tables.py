@@ -116,7 +116,7 @@ def _rows_told(study: LatentStudy) -> Iterator[str]:
 COMPARED, WITHIN_QUESTIONS = _compared(POOLED), _compared(WITHIN)
 
 
-def models_of(studies: Studies) -> list[str]:
+def _models_of(studies: Studies) -> list[str]:
     """Base models of the measured pools, by name."""
     return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
 
@@ -124,7 +124,7 @@ def models_of(studies: Studies) -> list[str]:
 def _model_columns(studies: Studies) -> list[Column]:
     published = any(study.asked.published for study in studies)
     made = [intervals(told, key, 3) for key, told in MODELS.items()] if published else []
-    own = [name for name in models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
+    own = [name for name in _models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
     return made + [intervals(name, f"{name}_auc", 3) for name in own]
 
 

@@ -83,7 +83,7 @@ def _pair(
     return _Pair(made, first, second)
 
 
-def conditional_gains(
+def _conditional_gains(
     made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
     """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
@@ -120,7 +120,7 @@ def conditional_gains(
     )
 
 
-def selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
+def _selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
     """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
     examples.
     """
@@ -132,7 +132,7 @@ def selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Ga
     return together(pairs, made.unit, settings)
 
 
-def oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+def _oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
     """At every n from 2 on, how far the best strategy of n samples is behind the oracle. The best is that of the half
     for choosing; gaps are of the other one.
     """
@@ -154,10 +154,10 @@ def gains_of(
     `others`: of further pools on the same examples.
     """
     own = made if scored is None else scored
-    conditional, coin, elsewhere = conditional_gains(made, front, chosen, settings, others or {})
+    conditional, coin, elsewhere = _conditional_gains(made, front, chosen, settings, others or {})
     return Gains(
-        selecting_gains(own, WEIGHTED, settings), selecting_gains(own, BEST, settings), conditional, coin,
-        elsewhere, oracle_gaps(made, chosen, settings),
+        _selecting_gains(own, WEIGHTED, settings), _selecting_gains(own, BEST, settings), conditional, coin,
+        elsewhere, _oracle_gaps(made, chosen, settings),
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def verdicts_of(
     return (*_of_areas(pool, level), *_of_strategies(gains, unserved, left_out))
 
 
-def rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
+def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
     """Log-probabilities that a verifier has to beat, none of them chosen on these rows where that can be helped."""
     found = pool.logprobs
     for name, one in found.items():
@@ -271,7 +271,7 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     else:
         picked = pool.over_random(level)
         yield Verdict(VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
-    against = list(rivals(pool))
+    against = list(_rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
         why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""

@@ -29,7 +29,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
     shown = [*headline(study), *(StudyPolicy(study, name) for name in study.served(study.named.oracles))]
     cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in shown}
-    return list(frontier_points(cells, study.named.base, diagnostic).values())
+    return list(_frontier_points(cells, study.named.base, diagnostic).values())
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
@@ -109,7 +109,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
             yield f"{study.dataset}: figure `{figure}` is without {what}"
 
 
-def frontier_points(
+def _frontier_points(
     cells: Mapping[str, tuple[ShownInterval | None, ShownInterval | None]],
     baseline: str,
     diagnostic: Collection[str] = (),

@@ -40,7 +40,7 @@ from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
 
-def surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
+def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
     """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
     told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
     made = parts[0].result.provenance
@@ -64,7 +64,7 @@ def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
             yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
 
 
-def told_verdict(study: DatasetStudy) -> Iterator[str]:
+def _told_verdict(study: DatasetStudy) -> Iterator[str]:
     """What stands beside a verdict, before its sentences, and these."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
     if study.recommendation.verdict == UNDECIDED:
@@ -80,11 +80,11 @@ def _warned(study: DatasetStudy, alone: bool) -> Iterator[str]:
             yield str(replace(note, text=f"{named}{note.text}"))
 
 
-def said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     """What the screen says: every verdict with its sentences, warnings, and who is left out."""
     for study in studies:
         yield f"{study.dataset}: {study.recommendation.verdict}"
-        yield from (f"  {sentence}" for sentence in told_verdict(study))
+        yield from (f"  {sentence}" for sentence in _told_verdict(study))
     for study in studies:
         alone = len(studies) == 1
         yield from _warned(study, alone)
@@ -150,7 +150,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, surroundings(studies))
+    return tables_of(SHEETS, studies, _surroundings(studies))
 
 
 def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
@@ -158,9 +158,9 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was replayed"] = said_of(studies, replayed)
+    words["What was replayed"] = said_of(studies, _replayed)
     for study in studies:
-        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(told_verdict(study))
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told_verdict(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
@@ -175,7 +175,7 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
-        told=[*said_of_verdicts(studies), *undone],
+        told=[*_said_of_verdicts(studies), *undone],
         simulated=simulated,
         parts=studies,
     )
@@ -192,7 +192,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def replayed(study: DatasetStudy) -> Iterator[str]:
+def _replayed(study: DatasetStudy) -> Iterator[str]:
     """The same in words, for people."""
     asked, roles, made = study.asked, study.roles, study.result.provenance
     yield told_log(made, study.simulated)

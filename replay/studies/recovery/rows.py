@@ -106,7 +106,7 @@ PAIRED_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class _Comparison:
     """A row of a paired table: two policies, what is compared, and the work's name of that."""
 
     first: str
@@ -159,7 +159,7 @@ def limit(study: DatasetStudy, pool: str) -> str:
     return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
 
 
-def comparisons(study: DatasetStudy) -> list[Comparison]:
+def comparisons(study: DatasetStudy) -> list[_Comparison]:
     """The rows of the paired table: gates against always acting and the longest budget, budgets, votes.
 
     Every intervention has a row with the vote for as many tokens.
@@ -173,29 +173,29 @@ def comparison_rows(study: DatasetStudy) -> Iterator[Row]:
     return (one.row(study, published.published_comparison(study.dataset, one.name)) for one in comparisons(study))
 
 
-def _comparisons(study: DatasetStudy) -> Iterator[Comparison]:
+def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
     named = study.named
     told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
     longest = list(told)[-1:]
     for action in (one for one in study.roles.primary_first if one in named.selective):
         gated, always, verify = named.selective[action], named.always[action], published.verb(action)
         words = {"verify": verify or action.replace("_", " "), "longest": "".join(told[one] for one in longest)}
-        yield from (Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
+        yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
-            Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
+            _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
         )
     for rule in named.unfitted:
-        yield from (Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
-        yield from (Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
+        yield from (_Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
+        yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
     for lower, upper in itertools.pairwise([named.base, *told]):
-        yield Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
+        yield _Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
         if lower != named.base:  # which flips nothing of its own
-            yield Comparison(upper, lower, "flip")
-        yield Comparison(upper, lower, "total_tokens")
+            yield _Comparison(upper, lower, "flip")
+        yield _Comparison(upper, lower, "total_tokens")
     for vote in named.samples:
-        yield Comparison(vote, named.base, "correct")
+        yield _Comparison(vote, named.base, "correct")
         for metric in ("correct", "total_tokens") if named.primary else ():
-            yield Comparison(vote, named.primary, metric)
+            yield _Comparison(vote, named.primary, metric)
     for policy, vote in study.equal_votes(named.interventions, named.samples).items():
         if policy != named.primary:  # which every vote is held against
-            yield Comparison(vote, policy, "correct")
+            yield _Comparison(vote, policy, "correct")

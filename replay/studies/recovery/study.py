@@ -51,7 +51,7 @@ UNWEIGHED = Recommendation("", (), (), None, ())
 
 
 @dataclass(frozen=True)
-class Lack:
+class _Lack:
     """What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
 
     what: str
@@ -65,15 +65,15 @@ class Lack:
 
 
 LACKING = {
-    "tokens": Lack("tokens", "total_tokens", frozenset({
+    "tokens": _Lack("tokens", "total_tokens", frozenset({
         "action_tokens", "total_tokens", "base_tokens", "finalizer_tokens", "relative", "regret", "best", "on_front",
         "action_tokens_saved", "total_tokens_saved", "action_tokens_minus_cheap", "difference", "per_1000_priced",
     })),
-    "seconds": Lack("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
-    "finalizers": Lack(
+    "seconds": _Lack("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
+    "finalizers": _Lack(
         "uses of a finalizer", "finalizers", frozenset({"calls", "finalizers", "calls_avoided", "finalizer_rate"})
     ),
-    "truncated": Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
+    "truncated": _Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
 """What traces may lack, by the numbers that follow from it."""
 
