@@ -28,7 +28,7 @@ from replay.studies.factcheck.published import (
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, replay_methods
 from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import cell
-from replay.studies.kit.published import PublishedDataset, PublishedWork, document
+from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
@@ -44,6 +44,16 @@ class Known:
 
     difference: float
     why: str
+
+
+FIT = document(f"{WORK.name}_simulated")
+"""What the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
+
+Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
+the published number; `relaxed`: data sets for which all are so many times as far.
+"""
+KNOWN = {tuple(key): Known(off, FIT["known_because"][why]) for *key, off, why in FIT["known"]}
+"""Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
 
 
 @dataclass(frozen=True)
@@ -87,24 +97,10 @@ class Line:
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-def _fit_of(work: PublishedWork) -> Mapping[str, Any]:
-    """What simulated data sets of a work were fitted to: in its `data`, the file that ends with `_simulated`.
-
-    Rows of published tables by the run that they are of, and their columns by name, with distances: points, or
-    `percent` of the published number; `relaxed`: data sets for which all are so many times as far.
-    """
-    return document(f"{work.name}_simulated")
-
-
-def _known_of(fit: Mapping[str, Any]) -> dict[tuple[str, ...], Known]:
-    """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
-    return {tuple(key): Known(off, fit["known_because"][why]) for *key, off, why in fit["known"]}
-
-
-def _fitted_lines(fit: Mapping[str, Any], run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
     """The numbers of a run that were fitted to, where they are published and the log has them."""
-    for row in fit[run]:
-        for method, of in product(row["methods"], fit["columns"][row["columns"]]):
+    for row in FIT[run]:
+        for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
             wanted = numbers.value(row["table"], of["column"], method=method)
             found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
             if wanted is not None and found is not None:
@@ -133,16 +129,17 @@ def _share_error(share: float, n: int) -> float:
     return 100 * sqrt(share * (1 - share) / n)
 
 
+WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
+"""Which number a row is of."""
+
+
 def check_table(lines: list[Line], title: str) -> Table:
     """Published, simulated, difference, and the distance allowed."""
     columns = (
-        *(TableColumn(name) for name in ("table", "method", "number")),
-        *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
-        TableColumn("difference", Number(2, signed=True)),
-        TableColumn("sampling error", Number(2)),
-        TableColumn("allowed", Number(2)),
-        TableColumn("within", Tick("yes", "no")),
-    )
+        *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
+        TableColumn("difference", Number(2, signed=True)), TableColumn("sampling error", Number(2)),
+        TableColumn("allowed", Number(2)), TableColumn("within", Tick("yes", "no")),
+    )  # fmt: skip
     rows = tuple(
         (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _verdict(x))
         for x in lines
@@ -228,13 +225,10 @@ def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str],
     `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
     """
     columns = (
-        *(TableColumn(name) for name in ("table", "method", "number")),
-        *(TableColumn(name, Number(2)) for name in ("published", "mean", "lowest", "highest")),
-        TableColumn("sampling error", Number(2)),
-        TableColumn("errors off", Number(1, signed=True)),
-        TableColumn("seeds with its sign", Words()),
-        TableColumn("held", Tick("yes", "no")),
-    )
+        *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "mean", "lowest", "highest")),
+        TableColumn("sampling error", Number(2)), TableColumn("errors off", Number(1, signed=True)),
+        TableColumn("seeds with its sign", Words()), TableColumn("held", Tick("yes", "no")),
+    )  # fmt: skip
     rows = tuple(
         (
             *x.first.key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.errors,
@@ -248,14 +242,9 @@ def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str],
 
 
 def _held_out_line(
-    table: str,
-    method: str,
-    what: str,
-    wanted: float | None,
-    cell: ShownInterval | None,
-    signed: bool = False,
+    table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False,
     luck: float = 0.0,
-) -> Iterator[HeldOutNumber]:
+) -> Iterator[HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.
 
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
@@ -266,9 +255,6 @@ def _held_out_line(
         yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
 
 
-FIT = _fit_of(WORK)
-"""What the simulations were fitted to, with the distances."""
-KNOWN = _known_of(FIT)
 RESAMPLES = 200
 GOLD = FIT["gold"]
 """What the thesis's text says of it (section 1.1.5), in per cent."""
@@ -291,9 +277,9 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
         raise ThinkbackError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
-    lines = [*_fitted_lines(FIT, "main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
+    lines = [*_fitted_lines("main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
     if name == "quantemp":
-        lines += _fitted_lines(FIT, "other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+        lines += _fitted_lines("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
     return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
 
 

@@ -165,16 +165,15 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
 
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
     """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
-    if name is None and len(known) == 1:
-        return next(iter(known))
-    if name is None and known:
+    if not known:
+        raise ThinkbackError(NONE_KNOWN[what])
+    if name is None and len(known) > 1:
         raise ThinkbackError(
             f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
         )
-    if not known:
-        raise ThinkbackError(NONE_KNOWN[what])
-    if name is None or name not in known:
-        raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
+    name = next(iter(known)) if name is None else name
+    if name not in known:
+        raise ThinkbackError(f"the log has no {what} `{name}`; {suggest(name, known)}")
     return name
 
 
