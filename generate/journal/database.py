@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from generate.journal.events import KINDS, Event, columns_of, event_of, row_of
-from generate.journal.old_form import OLD, kept_in, old_events
 from toolkit.errors import ThinkbackError
 
 FOLDER = ".generate"
@@ -68,7 +67,7 @@ class Journal:
             raise
 
     def _begin(self) -> None:
-        """Take hold of the file, make its tables, and take over what a journal of the old form holds."""
+        """Take hold of the file and make its tables."""
         with self._named():
             for setting in SETTINGS:
                 self._db.execute(f"PRAGMA {setting}")
@@ -76,17 +75,7 @@ class Journal:
             self._db.execute("CREATE TABLE IF NOT EXISTS Kept (name PRIMARY KEY, value)")
             for kind in KINDS:
                 self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.__name__} ({', '.join(columns_of(kind))})")
-                there = {row[1] for row in self._db.execute(f"PRAGMA table_info({kind.__name__})")}
-                for column in columns_of(kind):  # a journal that was begun before the column was known
-                    if column not in there:
-                        self._db.execute(f"ALTER TABLE {kind.__name__} ADD COLUMN {column}")
             self._db.execute("COMMIT")
-        if (self.folder / OLD).exists():
-            if not self.kept(OLD):
-                events = list(old_events(self.out, self.folder / OLD))
-                self.append(events, {**kept_in(self.folder), OLD: {"read": True}})
-            self.sync()
-            (self.folder / OLD).unlink()
 
     def __enter__(self) -> Journal:
         return self

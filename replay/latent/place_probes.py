@@ -18,7 +18,7 @@ from replay.latent.placed_traces import PlacedTraces, PlaceRows
 from replay.latent.traced_values import NO_FOLD, Traces
 from replay.latent.verifier_settings import VerifierSettings
 from toolkit.stats import Interval, PairedInterval, aucs_by_group
-from toolkit.stats.curves.influences import Influenced, mean_of, pooled_area
+from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area
 
 FEWEST = 20
 """Traces to train on below which nothing is fitted."""

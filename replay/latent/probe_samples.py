@@ -11,7 +11,7 @@ import polars as pl
 from replay.latent.place_probes import PROBE, joint, mean_area, pooled, score_table
 from replay.latent.placed_traces import PlacedTraces, PlaceRows
 from toolkit.stats import Interval
-from toolkit.stats.curves.influences import Influenced
+from toolkit.stats.curves.roc import Influenced
 
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 """Shares of right traces to train on."""

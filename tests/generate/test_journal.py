@@ -1,10 +1,8 @@
-"""The journal: what is kept is read back as it was, whole commits only, by one process at a time; old forms go on."""
+"""The journal: what is kept is read back as it was, whole commits only, by one process at a time."""
 
 from __future__ import annotations
 
-import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,16 +13,9 @@ import pytest
 from generate.engines.base import Completion
 from generate.journal.database import BEGUN, FOLDER, JOURNAL, Journal
 from generate.journal.events import Answered, BlockDone, Event, Incomplete, Recounted, Skipped, Unreadable
-from generate.journal.old_form import OLD
-from generate.recipes.recipe import load_recipe
-from generate.sampling.sampling_plan import make_plan
-from generate.sampling.sampling_run import generate
-from tests.generate.test_run import Described, go, traces
-from tests.generate.toy import write_recipe
 from toolkit.errors import ThinkbackError
 
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = Path(__file__).with_name("old_run")
 PLAIN = Completion(
     text="a\0b \u2028 ü\n", token_ids=(7, 0), token_logprobs=(-0.1, -1e-30), sum_logprob=-0.1, prompt_tokens=3,
     completion_tokens=None, tokens_estimated=True, finish_reason="stop", latency_s=0.1 + 0.2, device_s=None,
@@ -61,19 +52,6 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
         assert journal.kept("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
-
-
-def test_a_journal_that_was_begun_without_causes_goes_on(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        journal.append(EVENTS)
-    with sqlite3.connect(tmp_path / FOLDER / JOURNAL) as database:
-        for table in ("Answered", "Skipped"):
-            database.execute(f"ALTER TABLE {table} DROP COLUMN cause")
-    database.close()
-    with Journal(tmp_path) as journal:
-        assert held(journal) == EVENTS
-        journal.append([replace(EVENTS[2], cause="400")])
-        assert [one.cause for one in journal.events(Answered)] == [None, None, None, "400"]
 
 
 def test_a_half_written_commit_is_dropped(tmp_path: Path) -> None:
@@ -116,58 +94,3 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ThinkbackError, match="a number that is NaN or infinite for `e/1/votes`"):
             journal.append([EVENTS[3], replace(EVENTS[0], completion=replace(PLAIN, latency_s=float("nan")))])
         assert journal.empty()
-
-
-def begun_before(out: Path) -> None:
-    """A run of the recipe of sums that was killed when journals were lines of JSON."""
-    shutil.copytree(BEFORE, out / FOLDER)
-
-
-def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
-    recipe, out, engine = write_recipe(tmp_path), tmp_path / "log", Described()
-    begun_before(out)
-    lines = [json.loads(line) for line in (BEFORE / OLD).read_bytes().split(b"\n")[:-1]]
-    go(recipe, out, engine)
-    asked = {tuple(call.key.split("/")[:3]) for call in engine.calls if not call.key.endswith("finalizer")}
-    answered = {(one["example_id"], one["pool"], str(index)) for one in lines for index in one["indices"]}
-    assert len(answered) > 20
-    assert asked.isdisjoint(answered)
-    assert not any(call.key == "s003/probe/0" for call in engine.calls), "it failed permanently"
-    whole = go(recipe, tmp_path / "whole", Described(lambda call: engine_refuses(call.key)))
-    assert traces(out).equals(traces(tmp_path / "whole"))
-    source = whole.log.manifest.source
-    assert source["failures"][0]["call"] == "s003/probe/0"
-
-
-def engine_refuses(key: str) -> object:
-    from generate.engines.base import CallFailure
-
-    reason = "the prompt has 9 tokens and the model takes 8"
-    return CallFailure(reason, False) if key == "s003/probe/0" else None
-
-
-def test_what_an_old_journal_holds_is_taken_over_once(tmp_path: Path) -> None:
-    begun_before(tmp_path)
-    with Journal(tmp_path) as journal:
-        first = held(journal)
-        assert journal.kept(BEGUN)["name"] == "sums"
-        assert journal.kept("models")["engine"]["weights_sha256"] == "a" * 64
-    assert not (tmp_path / FOLDER / OLD).exists()
-    shutil.copy(BEFORE / OLD, tmp_path / FOLDER)  # as a kill between the two leaves it
-    with Journal(tmp_path) as journal:
-        assert held(journal) == first
-    assert sum(event.failure is not None for event in first) == 1
-
-
-def test_an_old_journal_of_other_settings_or_damaged_is_refused(tmp_path: Path) -> None:
-    recipe, out = write_recipe(tmp_path), tmp_path / "log"
-    begun_before(out)
-    with pytest.raises(ThinkbackError, match="`sample.votes.samples` is 3 there and 5 here"):
-        go(recipe, out, settings=["sample.votes.samples=5"])
-    with pytest.raises(ThinkbackError, match="was begun with another model: the engine's `weights_sha256`"):
-        generate(make_plan(load_recipe(recipe)), out, lambda _: Described(weights_sha256="b" * 64))
-    begun_before(tmp_path / "other")
-    path = tmp_path / "other" / FOLDER / OLD
-    path.write_bytes(b"{}\n" + path.read_bytes())
-    with pytest.raises(ThinkbackError, match="line 1, is damaged"):
-        go(recipe, tmp_path / "other")

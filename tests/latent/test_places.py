@@ -25,7 +25,7 @@ from replay.latent.place_probes import (
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
 from replay.latent.probe_samples import by_model, by_questions, by_share, even_rows, some_questions, some_right
 from toolkit.log import Log, collect, open_log, write_log
-from toolkit.stats.curves.influences import Influenced
+from toolkit.stats.curves.roc import Influenced
 
 MODEL = PlantedModel(places=2, dimensions=4, shared=0.0)
 LOGISTIC = replace(PROBE, model="logistic")

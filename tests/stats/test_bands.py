@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.curves.bands import bands
-from toolkit.stats.curves.gate_steps import GateSteps, means
+from toolkit.stats.curves.bands import GateSteps, bands, means
 
 RATES = frozenset({"correct", "flip", "on"})
 GRID = np.round(np.arange(5, 96) / 100, 2)

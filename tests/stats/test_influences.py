@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, auc
-from toolkit.stats.curves.influences import mean_of, pooled_area
-from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group
+from toolkit.stats.curves.roc import auc_intervals, auc_within, aucs_by_group, mean_of, pooled_area
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

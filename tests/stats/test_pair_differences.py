@@ -14,8 +14,7 @@ from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import exact_p, tango
 from toolkit.stats.many.pair_differences import PairDifferences, fixes_and_flips, pair_differences
-from toolkit.stats.metrics.outcomes import Store
-from toolkit.stats.metrics.side_by_side import side_by_side
+from toolkit.stats.metrics.outcomes import Store, side_by_side
 
 FEW = Settings(resamples=400)
 TOKENS = OutcomeColumn("tokens", cost=True)

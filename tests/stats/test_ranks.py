@@ -11,8 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.chosen import SPLITS, halves, on_halves, worth_of_the_best
-from toolkit.stats.many.front import front_shares, on_front
+from toolkit.stats.many.ranks import SPLITS, front_shares, halves, on_front, on_halves, worth_of_the_best
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -217,7 +216,7 @@ def test_beyond_all_pairs_only_the_possible_leaders_are_told(made, factory, monk
     one = made({"correct": (rng.random((5, 500)) < rate).astype(float)})
     whole = _rows(_ranked(one, factory, baseline="p4"))
     monkeypatch.setattr("toolkit.stats.many.ranks.MOST_PAIRED", 2)
-    monkeypatch.setattr("toolkit.stats.many.told_apart.MOST_PAIRED", 2)
+    monkeypatch.setattr("toolkit.stats.many.simultaneous.MOST_PAIRED", 2)
     rows = _rows(_ranked(one, factory, baseline="p4"))
     assert {name: row["ties"] for name, row in rows.items()} == {name: row["ties"] for name, row in whole.items()}
     assert {row["rank_low"] for row in rows.values()} == {None}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, wilson
-from toolkit.stats.curves.reliability import LEAST, LEAST_CLUSTERS, clustered_calibration, share_interval
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS, clustered_calibration, share_interval
 
 QUICK = Settings(resamples=500)
 

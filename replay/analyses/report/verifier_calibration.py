@@ -11,7 +11,7 @@ from replay.data.conditions import asked_about
 from replay.runs.passes.example_set import resampling_units
 from toolkit.log import Log, collect
 from toolkit.stats import Settings
-from toolkit.stats.curves.reliability import ClusteredCalibration, clustered_calibration
+from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.stats import Settings
-from toolkit.stats.curves.bands import bands
-from toolkit.stats.curves.gate_steps import GateSteps
+from toolkit.stats.curves.bands import GateSteps, bands
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from replay.data.conditions import CONDITION, matching
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
-from toolkit.stats.curves.influences import mean_of
+from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.student import single_critical
 
 PARTS = 5

@@ -21,8 +21,7 @@ from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
 from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
-from toolkit.stats.metrics.outcomes import Store
-from toolkit.stats.metrics.side_by_side import side_by_side
+from toolkit.stats.metrics.outcomes import Store, side_by_side
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +98,15 @@ class _Whole:
         picked = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(picked, keys, len(labels or ()))
         return cls(store, labels, metric, sides[0].found.summariser.settings, ids, tuple(_of_the_first(sides)))
+
+
+def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    """Of all pairs those with a policy, each other policy minus this one: `policy`, and the columns of `pairs`."""
+    turned = pairs.with_columns(
+        first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
+        fixes="flips", flips="fixes",
+    )  # fmt: skip
+    return pl.concat([pairs, turned]).filter(second=baseline).rename({"first": "policy"})
 
 
 def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:

@@ -15,8 +15,7 @@ import polars as pl
 from replay.analyses.budgets.budgets import BEST, Budgets, budgets
 from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_keys
-from replay.analyses.tune.fitted import ClassCoverage, class_coverage, run_fitted
-from replay.analyses.tune.setting_sweep import SettingSweep, sweep
+from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
 from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
 from replay.kinds.every_example import every_example

@@ -31,7 +31,7 @@ from toolkit.show import (
     warned,
 )  # fmt: skip
 from toolkit.show.drawing.page import HIGHEST
-from toolkit.stats.curves.reliability import LEAST, LEAST_CLUSTERS
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
 from replay.analyses.report.verifier_calibration import VerifierCalibration
-from replay.analyses.tune.setting_sweep import SettingSweep
+from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.budgets import KEYS, MEASURED, SWEPT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
@@ -20,7 +20,7 @@ from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, reasons, shown
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import Number, ShownInterval, TableColumn
-from toolkit.stats.curves.reliability import LEAST, LEAST_CLUSTERS
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 SETS = (
     intervals("Coverage, %", "coverage", metric="coverage", scale=100),

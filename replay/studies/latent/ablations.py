@@ -34,7 +34,7 @@ from replay.studies.latent.study import (
 )  # fmt: skip
 from toolkit.log import collect
 from toolkit.stats import Interval, PairedInterval
-from toolkit.stats.curves.influences import Influenced, pooled_area
+from toolkit.stats.curves.roc import Influenced, pooled_area
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
 """Of the classifiers of a cell of the paper's temperature study (section 4.2)."""

@@ -18,7 +18,7 @@ from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.stats import Interval
-from toolkit.stats.curves.influences import mean_of
+from toolkit.stats.curves.roc import mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.worth import BEST, HONEST, WHOLE, picks, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, aucs_by_group, unit_numbers
-from toolkit.stats.curves.influences import Influenced, mean_of, pooled_area
+from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area
 
 POOLED, WITHIN = OVER = ("pooled", "within")
 LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"

@@ -17,6 +17,7 @@ from replay.analyses.recommend.attempts import (
     token_limits,
 )
 from replay.analyses.recommend.rivals import crossed, equal_sizes, matched, oracles
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import of_dataset
 from replay.data.contents import Contents, read_contents
 from replay.data.prices import Prices
@@ -24,16 +25,21 @@ from replay.gatefit.checks import check_gates, refuse_seen
 from replay.gatefit.data import plan_of, setting
 from replay.gatefit.gate_set import (
     CHEAP,
+    FEATURE_RULES,
     RULE,
+    TRUNCATION,
     GateFitting,
     NamedGate,
     cheap_gates,
+    cut_off,
     given_gates,
+    missing_rules,
     rival_gates,
+    rule_gates,
     scopes_of,
+    shown,
     transferred,
 )
-from replay.gatefit.rules import FEATURE_RULES, TRUNCATION, cut_off, missing_rules, rule_gates, shown
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample, attempt
 from replay.kinds.when import When
@@ -66,6 +72,11 @@ class InterventionSetting:
     pools: tuple[str, ...] = ()
     pooled: bool = False
     together: int = 1
+
+    @property
+    def rows(self) -> Choice:
+        """The examples that gates are fitted on, that thresholds are chosen on, and that are reported."""
+        return Choice(Rows(self.tune), Rows(self.where), fitted=Rows(self.on))
 
 
 @dataclass(frozen=True)
@@ -229,11 +240,11 @@ def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> 
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
     budgets, note = budget_pools(log, contents, base, asked.budgets, samples)
     pools = revision_pools(contents, base, asked.pools, [(one.action, one.base, one.pool) for one in asked.gates])
-    scopes = scopes_of(log, asked.on, asked.tune, dataset)
+    scopes = scopes_of(log, asked.rows, dataset)
     where = asked.where if dataset is None else of_dataset(asked.where, dataset)
     action = asked.action or (of_gates.action if of_gates else None)
     known = action is not None or len(actions) == 1
-    screened, refused = screened_on(log, base, pools, (scopes[0].on, where), known, asked.settings)
+    screened, refused = screened_on(log, base, pools, (str(scopes[0][1].on), where), known, asked.settings)
     action = action or best_action(screened.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = cheap_gates(fitting, actions)

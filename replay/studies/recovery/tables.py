@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION
-from replay.gatefit.gate_set import CHEAP, TREES
-from replay.gatefit.rules import FEATURE_RULES, RULES
+from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
 from replay.studies.kit.sheet import DATASET, Column, Row, Sheet, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
 from replay.studies.recovery.rows import (

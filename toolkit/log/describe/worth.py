@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.notes import Note, warning
 from toolkit.stats.curves.arrays import Interval, PairedInterval
-from toolkit.stats.curves.influences import Influenced, mean_of, pooled_area
-from toolkit.stats.curves.roc import auc, aucs_by_group
+from toolkit.stats.curves.roc import Influenced, auc, aucs_by_group, mean_of, pooled_area
 from toolkit.stats.metrics.kept import Floats
 
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"

@@ -21,7 +21,7 @@ from toolkit.notes import Note
 from toolkit.show.tables.table_content import ShownInterval
 from toolkit.stats import not_worse
 from toolkit.stats.many.ranks import NO_RANKS
-from toolkit.stats.metrics.order import cost_column, rank_key
+from toolkit.stats.metrics.metrics import cost_column, rank_key
 
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",

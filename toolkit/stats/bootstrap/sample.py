@@ -13,8 +13,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.stats.bootstrap.series import SeriesPlan
 from toolkit.stats.limits.intervals import MIN_EVENTS
 from toolkit.stats.metrics.kept import Floats, Ints
-from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue
-from toolkit.stats.metrics.order import cost_column, rank_key
+from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue, cost_column, rank_key
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SCAN_ROWS, Scan, Units, scan_statistics

@@ -1,4 +1,4 @@
-"""Student's distribution by Wallace's approximation (1959), and the critical values of single intervals."""
+"""Critical values of Student's distribution, and deviations of it as normal ones (Wallace 1959), many at once."""
 
 from __future__ import annotations
 
@@ -6,34 +6,21 @@ import math
 
 import numpy as np
 
-from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.metrics.kept import Floats
-
-MANY_FREE = 800
-"""Degrees of freedom above which the approximation serves in place of scipy, which takes long to load.
-
-Its critical values then differ by less than one part in a million at levels up to .9999.
-"""
 
 
 def shared_level(critical: float, units: int) -> float:
     """Level of a single interval with a shared critical value."""
-    freedom = max(units - 1, 1)
-    if freedom > MANY_FREE:
-        return 1 - float(both_tails(normal_size(np.array(critical), freedom)))
     from scipy.special import stdtr
 
-    return float(1 - 2 * stdtr(freedom, -critical))
+    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
 
 
 def single_critical(level: float, units: int) -> float:
     """Critical value of a single interval at this level."""
-    freedom = max(units - 1, 1)
-    if freedom > MANY_FREE:
-        return float(student_size(np.array(NORMAL.inv_cdf((1 + level) / 2)), freedom))
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(stdtrit(max(units - 1, 1), (1 + level) / 2))
 
 
 def both_tails(size: Floats) -> Floats:

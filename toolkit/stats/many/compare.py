@@ -15,8 +15,7 @@ from toolkit.notes import Note
 from toolkit.stats.bootstrap.f1_errors import f1_intervals
 from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.bootstrap.possible import keep_possible
-from toolkit.stats.bootstrap.quotients import quotients
-from toolkit.stats.bootstrap.replaced import replace_intervals
+from toolkit.stats.bootstrap.replaced import quotients, replace_intervals
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.bootstrap.series import (
     METHOD_NAMES,
@@ -28,8 +27,8 @@ from toolkit.stats.bootstrap.series import (
 )
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
+from toolkit.stats.many.simultaneous import Standing
 from toolkit.stats.many.summary_notes import notes_of
-from toolkit.stats.many.told_apart import Standing
 from toolkit.stats.metrics.kept import Floats
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings

@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
+from toolkit.stats.bootstrap.f1_errors import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.pairs import cluster_moves, few_clusters_differ
 from toolkit.stats.bootstrap.possible import within
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
-from toolkit.stats.limits.f1_intervals import FEW_ERRORS
 from toolkit.stats.limits.student import shared_level
 from toolkit.stats.limits.studentised import FEW_UNITS
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
-from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
-from toolkit.stats.many.told_apart import joint_estimates
+from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer
 from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Settings

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from toolkit.stats.bootstrap.bootstrap import PRODUCT_ROWS, product_threads
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.pairs import Pairs
 from toolkit.stats.bootstrap.possible import of_costs
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.bootstrap.series import SeriesKind, SeriesResults
+from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
-from toolkit.stats.many.baseline_limits import baseline_limits
-from toolkit.stats.many.chosen import LEAST_UNITS, families, on_halves, worth_of_the_best
-from toolkit.stats.many.front import front_shares
-from toolkit.stats.many.simultaneous import MOST_PAIRED, covariance_of, draws
-from toolkit.stats.many.told_apart import Standing, told_apart
+from toolkit.stats.limits.discordant import tango
+from toolkit.stats.limits.student import shared_level, single_critical
+from toolkit.stats.many.simultaneous import MOST_PAIRED, Standing, covariance_of, draws, told_apart
 from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.scan import SUM_BITS, significant
 
 RANKS_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "rank_low": pl.Int64, "rank_high": pl.Int64, "ties": pl.Boolean,
@@ -164,3 +166,115 @@ def _chosen(
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
         out[:, best] = len(family), corrected, max(min(ends), least), min(max(ends), most)
     return out
+
+
+def front_shares(drawn: Iterable[tuple[Floats, Floats]]) -> Floats:
+    """Share of the draws (P,) in which each point is on the front, from blocks of (quality, cost), (P, draws) each."""
+    total, size = None, 0
+    for quality, cost in drawn:
+        on = on_front(quality, cost).sum(axis=1)
+        total = on if total is None else total + on
+        size += quality.shape[1]
+    return np.zeros(0) if total is None else total / size
+
+
+def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
+    """Which points no other beats in each draw (P, draws): points that are equal in both count as one."""
+    order = np.lexsort((-quality, cost), axis=0)
+    ordered = np.take_along_axis(quality, order, axis=0)
+    best = np.maximum.accumulate(ordered, axis=0)
+    on = np.ones(quality.shape, bool)
+    on[1:] = ordered[1:] > best[:-1]
+    out = np.empty(quality.shape, bool)
+    np.put_along_axis(out, order, on, axis=0)
+    return out
+
+
+SPLITS = 10
+
+LEAST_UNITS = 4
+"""Of fewer units no half says anything."""
+
+STREAM = 32
+"""Keeps the generators of the splits apart from those of the resamples."""
+
+
+def halves(units: int, seed: int) -> NDArray[np.bool_]:
+    """Random halves (SPLITS, units): each the units of one side."""
+    first = np.arange(units) < units // 2
+    return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
+
+
+def on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
+    """Values (2, S, SPLITS) of each series on one half and on the other."""
+    index, place = np.unique(series.statistics, return_inverse=True)
+    side = halves(sample.units.count, seed).astype(np.float64).T
+    sums = np.zeros((len(index), SPLITS))
+    statistics = [sample.scan.statistics[i] for i in index]
+    with product_threads():
+        for chunk, part, rows in sample.units.parts(statistics, min(PRODUCT_ROWS, sample.units.most_statistics)):
+            sums[part] += rows @ side[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
+    sums = significant(sums, SUM_BITS)
+    others = significant(sample.scan.total[index][:, None] - sums, SUM_BITS)
+    place = place.reshape(series.statistics.shape).T
+    values = [series.metric.value([part[i] for i in place]) for part in (sums, others)]
+    return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
+
+
+def worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
+    """Mean value on one half of the policy that is best on the other; NaN where no half has a choice and a score.
+
+    `quality`, `cost`: values (2, P, SPLITS) on the halves, NaN where a policy has none. Of equal quality the cheaper is
+    chosen, then the first. `falling`: less of the quality is better.
+    """
+    scores = []
+    for choosing, scoring in ((0, 1), (1, 0)):
+        worth = -quality[choosing] if falling else quality[choosing]
+        worth = np.round(np.where(np.isnan(worth), -np.inf, worth), 12)
+        tied = worth == worth.max(axis=0)
+        paid = np.full(worth.shape, np.inf)
+        if cost is not None:
+            paid = np.where(tied & ~np.isnan(cost[choosing]), cost[choosing], np.inf)
+        cheapest = paid.min(axis=0)
+        picked = np.argmax(tied & (paid <= cheapest + 1e-12 * np.abs(cheapest)), axis=0)
+        scores.append(quality[scoring][picked, np.arange(SPLITS)])
+    known = np.concatenate(scores)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
+    """Policies of which one is chosen: all of `among`, then those of each sweep."""
+    found: dict[str, list[int]] = {}
+    for policy in among:
+        found.setdefault(sweeps[policy], []).append(policy)
+    return [list(among), *found.values()]
+
+
+TANGO = METHOD_NAMES.index("tango")
+
+
+def baseline_limits(
+    sample: WholeSample, metric: int, joint: Floats, critical: float, results: SeriesResults, pairs: Pairs,
+    settings: Settings,
+) -> Floats:  # fmt: skip
+    """The limits (2, P) of one metric's differences to the first reference of `results` and `pairs`.
+
+    `joint` (2, P) are difference ± `critical` · error, NaN where two policies have equal outcomes. What has Tango's
+    interval alone has it here at the level of the critical value. Everything else reaches at least as far as its limits
+    alone, moved outward by as much as the critical value is above that of a single difference: what corrects these for
+    few errors or for a long tail is needed here too. Without limits alone there are none.
+    """
+    slot = (SeriesKind.DIFFERENCE, 0, metric)
+    value, low, high = results.value[slot], results.low[slot], results.high[slot]
+    single = single_critical(settings.level, sample.units.count)
+    wider = max(1.0, critical / single) if critical == critical else 1.0
+    least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
+    one, two = pairs.first[0, metric], pairs.second[0, metric]
+    on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one))
+    if len(on) and critical == critical:
+        level = max(settings.level, shared_level(critical, sample.units.count))
+        least[on], most[on] = tango(one[on], two[on], sample.counts[metric, on], level)
+    if sample.metrics[metric].column.share:
+        least, most = np.maximum(least, -1.0), np.minimum(most, 1.0)
+    return np.where(np.isnan(low), np.nan, [least, most])

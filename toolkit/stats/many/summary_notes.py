@@ -8,10 +8,10 @@ import numpy as np
 
 from toolkit.errors import listed
 from toolkit.notes import Note, note, warning
+from toolkit.stats.bootstrap.f1_errors import FEWEST_GOLD
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
-from toolkit.stats.limits.f1_intervals import FEWEST_GOLD
 from toolkit.stats.metrics.resamples import Settings
 
 BATCHED = 1.5

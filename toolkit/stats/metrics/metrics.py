@@ -6,6 +6,7 @@ arrays of such sums into values. So a bootstrap needs to know nothing but statis
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.columns import COLUMNS, OutcomeColumn, find, row_of
+from toolkit.columns import COLUMNS, OutcomeColumn, cost_named, find, ranking_costs, row_of
 from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import Settings
@@ -260,3 +261,30 @@ def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
         return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []
     named = [replace(column, metric=f"{column.name}{label}", family=False) for label in labels]
     return [F1(one, len(labels), which) for which, one in enumerate(named)]
+
+
+def cost_column(
+    known: Callable[[str], bool],
+    anywhere: Callable[[str], bool],
+    columns: Sequence[OutcomeColumn],
+    cost: str | None = None,
+) -> OutcomeColumn:
+    """The cost that ranks: the one asked for, else the first of the ranking costs that is known; the last if none is.
+
+    `known`: whether every policy but diagnostics has a value; `anywhere`: whether any policy has one. A column that
+    stands for another ranks only where that one is known nowhere.
+    """
+    if cost is not None:
+        return cost_named(cost, columns)
+    costs = ranking_costs(columns) or ranking_costs()
+    found = (one for one in costs if known(one.name) and not (one.stands_for and anywhere(one.stands_for)))
+    return next(found, costs[-1])
+
+
+def rank_key(quality: float | None, cost: float | None, place: int) -> tuple[float, float, int]:
+    """Sorts the best first, then the cheaper, then as given; None (unknown) last.
+
+    Rounded (costs to 12 digits, however small they are), so that what float addition leaves over decides nothing.
+    """
+    paid = math.inf if cost is None else float(f"{cost:.12g}")
+    return (math.inf if quality is None else -round(quality, 12), paid, place)

@@ -1,0 +1,23 @@
+"""What may differ between two versions: files and columns by pattern, each with its reason."""
+
+from __future__ import annotations
+
+SECONDS = "measured on a clock"
+VERSIONED = "says when, where and by which version it was made"
+
+FILES = {
+    "*.pdf": "drawn; the numbers of each figure are compared where it writes them",
+    "*.png": "drawn",
+    "*.svg": "drawn",
+    "*run.json": VERSIONED,
+    "*result.json": VERSIONED,
+    "*manifest.json": VERSIONED,
+    "*record.json": VERSIONED,
+    "*/result/*": "the same result is compared where `replay` writes it",
+    "demo/traces.parquet": "the part by trace has a format of its own, which changed its version",
+    "*/orders.parquet": "the same, with the tokens of each step beside the rest",
+}
+"""Pattern of a file below the recording -> why it is not compared."""
+
+COLUMNS = {"wall_s": SECONDS, "seconds": SECONDS, "created": VERSIONED, "training_s": SECONDS}
+"""Column of a table -> why it is not compared."""

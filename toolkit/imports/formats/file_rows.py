@@ -1,0 +1,125 @@
+"""Rows and values of other programs' files, taken with suspicion: what is not as published is a line of error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from toolkit.errors import ThinkbackError, first_line
+from toolkit.imports.files.found_files import FoundFile
+
+_LARGEST = 1e300
+"""Beyond it a number of others is no measurement; nor is it, as an integer, a float."""
+_TOGETHER = 256
+"""Rows of a Parquet file that are held at once; one may have hundreds of samples."""
+
+
+def table_rows(file: FoundFile) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError where it is none."""
+    if file.ending in (".parquet", ".pq"):
+        yield from _parquet(file)
+    else:
+        yield from json_objects(file)
+
+
+def _parquet(file: FoundFile) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with file.seekable() as opened:
+            for batch in pq.ParquetFile(opened).iter_batches(_TOGETHER):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ThinkbackError(f"`{file.address}` is no readable Parquet file: {first_line(error)}") from None
+
+
+def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, or of a JSON list; blank lines are passed over."""
+    with file.open() as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            if number == 1 and line.lstrip().startswith(b"["):
+                yield from _objects(file, parsed(file, line + stream.read()))
+                return
+            value = parsed(file, line, f", line {number}")
+            if not isinstance(value, dict):
+                raise ThinkbackError(f"`{file.address}`, line {number}: not an object")
+            yield value
+
+
+def _objects(file: FoundFile, value: Any) -> Iterator[dict[str, Any]]:
+    for number, item in enumerate(value, 1):
+        if not isinstance(item, dict):
+            raise ThinkbackError(f"`{file.address}`, item {number}: not an object")
+        yield item
+
+
+def parsed(file: FoundFile, content: bytes, place: str = "") -> Any:
+    """A JSON value. ThinkbackError where it is none."""
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except RecursionError:
+        raise ThinkbackError(f"`{file.address}`{place}: it nests too deeply") from None
+    except ValueError as error:
+        raise ThinkbackError(f"`{file.address}`{place}: not JSON: {str(error).splitlines()[0][:200]}") from None
+
+
+def parsed_object(file: FoundFile, content: bytes, place: str = "") -> dict[str, Any]:
+    """A JSON object. ThinkbackError where it is none."""
+    value = parsed(file, content, place)
+    if not isinstance(value, dict):
+        raise ThinkbackError(f"`{file.address}`{place}: not an object")
+    return value
+
+
+def dig(value: Any, *steps: str | int) -> Any:
+    """What lies at the end of keys and places in lists; None where there is no such thing."""
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
+    """The objects of the list at the end of such a way; none where it is no list."""
+    found = dig(value, *steps)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def members(value: Any, *steps: str | int) -> dict[str, Any]:
+    """The object at the end of such a way; an empty one where there is none."""
+    found = dig(value, *steps)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: Any, *steps: str | int) -> list[Any]:
+    """The list at the end of such a way; an empty one where there is none."""
+    found = dig(value, *steps)
+    return found if isinstance(found, list) else []
+
+
+def text(value: Any) -> str | None:
+    """A value as text: numbers as JSON writes them, lists and objects as JSON; half a surrogate becomes `?`."""
+    if value is None:
+        return None
+    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return found.encode(errors="replace").decode()
+
+
+def number(value: Any) -> float | None:
+    """A number; None for NaN, which means that nothing was measured, for infinities, and for what is none."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if plain and -_LARGEST <= value <= _LARGEST else None
+
+
+def count(value: Any) -> int | None:
+    """A whole number that is not negative; None for others."""
+    found = number(value)
+    return int(found) if found is not None and found >= 0 and found == int(found) else None
