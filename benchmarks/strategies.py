@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from replay.analyses.strategies import strategy_values as values
 from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals
+from replay.engine import subsets
 from replay.sampling.orders import example_hashes, random_keys
 from toolkit.stats import Settings
 
@@ -100,13 +100,13 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=10_000)
     options = parser.parse_args()
     drawn = Drawn.of(options.questions, options.samples)
-    every, few = tuple(range(1, options.samples + 1)), values.doubling(options.samples)
+    every, few = tuple(range(1, options.samples + 1)), subsets.doubling(options.samples)
 
     part = part_of(drawn, PART)
     began = time.perf_counter()
     looped = looped_votes(part, every, PART)
     vote_loop = (time.perf_counter() - began) * options.questions * options.orders / PART**2
-    voted = values.majority(
+    voted = subsets.majority(
         part.code, part.right, part.size, example_hashes(part.names), every, orders=PART, seed=SEED
     )  # fmt: skip
     np.testing.assert_allclose(voted, looped)
@@ -118,13 +118,13 @@ def main() -> None:
         marks.append((step, time.perf_counter(), time.process_time()))
 
     whole = (drawn.code, drawn.right, drawn.size, hashes)
-    majority = values.majority(*whole, every, orders=options.orders, seed=SEED)
+    majority = subsets.majority(*whole, every, orders=options.orders, seed=SEED)
     mark(f"majority at n = 1 to {options.samples}, {options.orders} orders")
     scored = (drawn.code, drawn.score, drawn.right, drawn.size)
-    values.weighted(*scored, hashes, every, orders=options.orders, seed=SEED)
+    subsets.majority(*whole, every, orders=options.orders, seed=SEED, score=drawn.score)
     mark("weighted majority at as many")
-    values.best_of(*scored, every)
-    values.passes(drawn.right, drawn.size, every)
+    subsets.best_of(*scored, every)
+    subsets.pass_at(drawn.right.sum(axis=1), drawn.size, every)
     mark("best-of-n and pass@n at as many, closed forms")
     of = Conditional(drawn.probe_score, drawn.probe, majority, np.array(every))
     thresholds = of.thresholds(256)

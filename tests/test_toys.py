@@ -134,10 +134,11 @@ def evalchemy() -> Iterator[None]:
     """The line that the program has for every file of the folder of formats."""
     from thinkback.app import importing
     from thinkback.commands.import_ import of_format
+    from thinkback.options import LazyCommand
     from toolkit.imports.formats.format import FORMATS, read_format
 
     FORMATS["evalchemy"] = read_format(Path(__file__).parent / "toys" / "evalchemy.toml")
-    importing.command("evalchemy", hidden=True)(of_format("evalchemy"))
+    importing.command("evalchemy", hidden=True)(LazyCommand(of_format("evalchemy"), "import auto"))
     yield
     importing.registered_commands.pop()
     del FORMATS["evalchemy"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import CONDITION, matching
 from replay.data.fitted_scores import folds_of, one_fold
 from replay.engine.signals import GateInput
@@ -32,11 +33,13 @@ LEAST_FIXES = 20
 class FittedGate:
     """A gate with how it does on the examples that its threshold was chosen on.
 
-    `curve`: every threshold there. `out_of_fold`: example_id, score and repair, where folds took the place of a split.
+    `choice`: which these are, and which it was fitted on. `curve`: every threshold there. `out_of_fold`: example_id,
+    score and repair, where folds took the place of a split.
     """
 
     gate: gate_file.GateFile
     document: Mapping[str, Any]
+    choice: Choice
     curve: pl.DataFrame
     calibration: CalibrationScores
     out_of_fold: pl.DataFrame | None
@@ -102,7 +105,9 @@ def fit_gate(
     if n_folds is not None:
         place = _folds(at, tuned, n_folds)
         scores = _out_of_fold(tuned, kind, place, seed)
-    draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
+    rows = None if fitted is None else _rows(at, fitted, on)
+    choice = Choice(_rows(at, tuned, tune if n_folds is None else on), fitted=rows, folds=n_folds)
+    draft = _document(at, kind, inputs, model, below, choice)
     untuned = gate_file.gate_of({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
     branches = gather(tuned.plan, at.when(untuned, below).one_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
@@ -118,7 +123,7 @@ def fit_gate(
     gate = gate_file.gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
-        gate, document, table, found, kept if n_folds is not None else None,
+        gate, document, choice, table, found, kept if n_folds is not None else None,
         (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
     )  # fmt: skip
 
@@ -204,10 +209,8 @@ def _out_of_fold(data: GateData, kind: str, place: np.ndarray, seed: int) -> np.
 
 
 def _document(
-    at: GateSetting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
-    fitted: GateData | None, tuned: GateData, asked: tuple[str | None, str | None, int | None],
+    at: GateSetting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool, choice: Choice
 ) -> dict[str, Any]:  # fmt: skip
-    on, tune, n_folds = asked
     return {
         "format": gate_file.FORMAT,
         "version": MODELS[kind].version,
@@ -220,23 +223,14 @@ def _document(
         "model": dict(model),
         "direction": "below" if below else "at_least",
         "threshold": 0.0,
-        "fitted_on": _seen(at, fitted, on),
-        "tuned_on": _seen(at, tuned, on if n_folds is not None else tune) | {"folds": n_folds},
+        **choice.record(),
     }
 
 
-def _seen(at: GateSetting, data: GateData | None, where: str | None) -> dict[str, Any]:
-    if data is None:
-        return {"log": None, "where": None, "examples": 0, "repairs": 0.0, "ids": [], "questions": []}
-    return {
-        "log": at.log.name,
-        "sha256": at.log.digest(),
-        "where": where,
-        "examples": len(data.ids),
-        "repairs": float(data.repair.sum()),
-        "ids": sorted(gate_file.hashed(data.ids.to_list())),
-        "questions": sorted(data.questions),
-    }
+def _rows(at: GateSetting, data: GateData, where: str | None) -> Rows:
+    ids, questions = sorted(gate_file.hashed(data.ids.to_list())), sorted(data.questions)
+    repairs = float(data.repair.sum())
+    return Rows(where, len(data.ids), repairs, at.log.name, at.log.digest(), tuple(ids), tuple(questions))
 
 
 def _finished(

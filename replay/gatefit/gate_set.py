@@ -1,22 +1,24 @@
-"""Gates beside each other: fitted on a data set or another one, scores of classifiers, rules, given files."""
+"""Gates beside each other: fitted on a data set or another one, scores of classifiers, given files, rules."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 import polars as pl
 
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import matching_or_none, of_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
+from replay.policies.gates import AllOf, Gate, Threshold
 from replay.runs.saved.provenance import finite
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
 
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
@@ -58,13 +60,8 @@ class NamedGate:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Examples that gates are fitted and tuned on: those of a data set, or of all of them."""
-
-    names: str
-    on: str
-    tune: str
+Scope = tuple[str, Choice]
+"""Names of data sets, and which of their examples gates are fitted and tuned on."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +78,19 @@ class GateFitting:
         """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
         told = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
         refused = ""
-        for scope in self.scopes:
-            on = scope.on if MODELS[kind].fit is not None else None
+        for names, rows in self.scopes:
+            on = rows.on if MODELS[kind].fit is not None else None
             try:
                 fitted = fit_gate(
-                    self.log, action=action, on=on, tune=scope.tune, base=self.base, pool=self.pools[action, self.base],
-                    kind=kind, features=features,
+                    self.log, action=action, on=on, tune=rows.chosen.where, base=self.base,
+                    pool=self.pools[action, self.base], kind=kind, features=features,
                 )  # fmt: skip
             except ThinkbackError as error:
                 refused = refused or str(error)
                 continue
-            if scope is not self.scopes[0]:
-                self.notes.append(f"{told}: fitted on {scope.names} together, because of the own examples: {refused}")
-            return replace(fitted.gate, path=f"{kind} gate for {action}"), scope.names
+            if rows is not self.scopes[0][1]:
+                self.notes.append(f"{told}: fitted on {names} together, because of the own examples: {refused}")
+            return replace(fitted.gate, path=f"{kind} gate for {action}"), names
         self.notes.append(f"no {told}: {refused}")
         return None
 
@@ -178,13 +175,15 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
     return found
 
 
-def scopes_of(log: Log, on: str, tune: str, dataset: str | None) -> list[Scope]:
+def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
     """A data set's own examples where it has any to fit and to tune on, and then those of all data sets."""
+    on, tune = str(rows.on), str(rows.chosen.where)
     fitted, tuned = datasets_of(log, on), datasets_of(log, tune)
-    whole = Scope(", ".join(fitted or tuned), on, tune)
-    if dataset is None or dataset not in fitted or dataset not in tuned or whole.names == dataset:
-        return [whole]
-    return [Scope(dataset, of_dataset(on, dataset), of_dataset(tune, dataset)), whole]
+    names = ", ".join(fitted or tuned)
+    if dataset is None or dataset not in fitted or dataset not in tuned or names == dataset:
+        return [(names, rows)]
+    own = replace(rows, chosen=Rows(of_dataset(tune, dataset)), fitted=Rows(of_dataset(on, dataset)))
+    return [(dataset, own), (names, rows)]
 
 
 def datasets_of(log: Log, condition: str) -> list[str]:
@@ -205,3 +204,56 @@ def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
         for action, texts in found.items()
         for dataset, text in texts.items()
     }
+
+
+NEAR = 0.9
+"""Share of the token limit from which an attempt is near it."""
+TRUNCATION, NEAR_LIMIT, COMPLETED = "truncation only", "near limit", "completed only"
+RULES = {
+    TRUNCATION: "where the base attempt was cut off",
+    NEAR_LIMIT: f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
+    COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
+}
+"""Rules without a model, and the fitted gate among completed attempts alone: where each acts."""
+FEATURE_RULES = {"difficulty": "difficulty", "verification need": "verification_need"}
+"""Routing rules on one feature, where the log has it."""
+READS = {
+    TRUNCATION: ("finish_reason",), NEAR_LIMIT: ("completion_tokens", "max_tokens", "finalizer_used"),
+    COMPLETED: ("finish_reason",),
+}  # fmt: skip
+"""Columns of traces that they read."""
+
+
+def cut_off(below: bool = False) -> Threshold:
+    """Fires where an attempt was cut off, or, `below`, where it was not."""
+    return Threshold(signal="truncated", below=1.0) if below else Threshold(signal="truncated", at_least=1.0)
+
+
+def shown(rule: str) -> str:
+    """A rule as tables name it."""
+    return f"{rule} ({NEAR:g})" if rule == NEAR_LIMIT else rule
+
+
+def rule_gates(contents: Contents, fitted: GateFile | None) -> dict[str, Gate]:
+    """The rules that a log can serve, beside a fitted gate where there is one."""
+    near = Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)
+    gates: dict[str, Gate] = {TRUNCATION: cut_off(), NEAR_LIMIT: near}
+    if fitted is not None:
+        gates[COMPLETED] = AllOf((Threshold(file=fitted), cut_off(below=True)))
+    return {rule: gate for rule, gate in gates.items() if set(READS[rule]) <= set(contents.trace_columns)}
+
+
+def missing_rules(contents: Contents, features: Mapping[str, str], action: str, fitted: bool) -> Iterator[str]:
+    """Rules that the log cannot serve, with the reason; `features` are those of rules on one feature.
+
+    `fitted`: whether there is a gate for the action.
+    """
+    for rule, columns in READS.items():
+        lacks = [name for name in columns if name not in contents.trace_columns]
+        if lacks:
+            yield f"no rule `{shown(rule)}`: the log has no column {listed(lacks)} of traces"
+        elif rule == COMPLETED and not fitted:
+            yield f"no rule `{shown(rule)}`: no gate for `{action}` is there"
+    for rule, feature in features.items():
+        if feature not in contents.features:
+            yield f"no rule `{rule}`: the log has no feature `{feature}`"

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from replay.data.choice import Choice
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
@@ -66,7 +67,7 @@ class GateFile:
 
     def seen(self) -> frozenset[str]:
         """Hashes of the questions that it was fitted or tuned on."""
-        return frozenset(h for part in ("fitted_on", "tuned_on") for h in self.content[part]["questions"])
+        return Choice.read(self.content).seen
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """Score of each row of `values` (N, features): float (N,), NaN where a value is."""

@@ -242,31 +242,57 @@ def running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
     where each answer first appears in the order of generation, which breaks ties.
     """
     examples, steps = code.shape
-    rows = np.arange(examples)
-    counts = np.zeros((examples, first_place.shape[1]), dtype=np.int32)
-    winner = np.full(examples, NONE, dtype=np.int32)
-    top, second, distinct, run, last = (np.zeros(examples, dtype=np.int32) for _ in range(5))
+    place = np.take_along_axis(first_place, np.maximum(code, 0), axis=1)
+    second, distinct, run = (np.zeros(examples, dtype=np.int32) for _ in range(3))
+    top, winner, last = np.zeros(examples, np.int64), np.full(examples, NONE, np.int64), np.zeros(examples, np.int32)
     out = {name: np.empty((examples, steps), dtype=np.int32) for name in Votes.__dataclass_fields__}
-    for step in range(steps):
-        seen = code[:, step]
-        valid = seen >= 0
-        at = np.where(valid, seen, 0)
-        counts[rows[valid], seen[valid]] += 1
-        count = counts[rows, at]
-        distinct += valid & (count == 1)
-        earlier = first_place[rows, at] < first_place[rows, np.maximum(winner, 0)]
-        wins = valid & ((count > top) | ((count == top) & earlier))
-        changes = wins & (at != winner)
-        behind = valid & ~wins & (at != winner)
-        second = np.where(changes, top, np.where(behind, np.maximum(second, count), second))
-        top = np.where(wins, count, top)
-        winner = np.where(wins, at, winner).astype(np.int32)
+    for step, (standing, best, leader) in enumerate(standings(code, first_place.shape[1], place)):
+        seen, count = code[:, step], votes_of(standing)
+        valid = count > 0
+        distinct += count == 1
+        behind = np.where(leader != winner, top, np.where(valid & (seen != leader), np.maximum(second, count), second))
+        second = behind.astype(np.int32)
+        top, winner = votes_of(best), leader.copy()
         run = np.where(valid, np.where((seen == last) & (run > 0), run + 1, 1), 0)
         last = seen
-        for name, value in (("answers", distinct), ("votes", top), ("second_votes", second), ("run", run)):
+        now: tuple[np.ndarray, ...] = (distinct, top, second, run, winner)
+        for name, value in zip(out, now, strict=True):
             out[name][:, step] = value
-        out["winner"][:, step] = winner
     return Votes(**out)
+
+
+VOTE = np.int64(1 << 32)
+"""Weight of a vote in a standing: it outweighs every place, and of equal votes the earlier place is more."""
+
+
+def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Votes counted step by step: the standing of the answer just seen, the highest one, and whose it is, (R,) each.
+
+    `code` (R, S): the answer of each step, NONE for none, below `answers`. `place` (R, S): that of the answer, which
+    breaks ties, and is read at its first vote. A standing is 0 without an answer, the leader NONE before any. All
+    that votes are counted for is made of these: what rules see, and means over orders. The second and the third are
+    changed by the next step.
+    """
+    rows, steps = code.shape
+    flat = np.arange(rows) * (answers + 1) + 1  # in front of each row's answers stands none
+    every = np.zeros(rows * (answers + 1), np.int64)
+    top, leader = np.zeros(rows, np.int64), np.full(rows, NONE, np.int64)
+    for step in range(steps):
+        answer = code[:, step]
+        at = flat + answer
+        now = every[at]
+        now += np.where(now == 0, VOTE - place[:, step], VOTE)
+        now[answer < 0] = 0
+        every[at] = now
+        wins = now > top
+        leader[wins] = answer[wins]
+        np.maximum(top, now, out=top)
+        yield now, top, leader
+
+
+def votes_of(standing: np.ndarray) -> np.ndarray:
+    """The votes in a standing."""
+    return -(-standing >> 32)
 
 
 def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:

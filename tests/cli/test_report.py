@@ -15,15 +15,14 @@ import pytest
 import replay
 import thinkback as tb
 from replay.analyses.report import report as reports
-from replay.analyses.report.report import LogReport, report
-from replay.analyses.report.report_findings import ReportedFindings
+from replay.analyses.report.report import LogReport, ReportedFindings, report
 from replay.runs.saved.shown import ranked_input
 from tests.replay.small import log as small_log
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
 from toolkit.show import rank
-from toolkit.show.document.document import Section
+from toolkit.show.document import Section
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"
@@ -224,3 +223,16 @@ def test_pools_of_one_trace_are_compared_with_the_first(tmp_path: Path) -> None:
     assert made.result.baseline == "large"
     assert made.room is not None
     assert made.room.oracle == "any of 2 pools"
+
+
+def test_areas_do_not_depend_on_the_order_of_the_scores(
+    made: LogReport, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = reports.scores_of_log
+
+    def shuffled(*given: object) -> pl.DataFrame:
+        return scores(*given).sample(fraction=1.0, shuffle=True, seed=4)
+
+    first = reports.verifier_areas(tb.open_log(log), made.result)
+    monkeypatch.setattr(reports, "scores_of_log", shuffled)
+    assert reports.verifier_areas(tb.open_log(log), made.result) == first

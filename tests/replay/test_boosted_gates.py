@@ -14,7 +14,7 @@ import pytest
 import replay
 from generate.simulation.recovery import simulate_recovery
 from replay.gatefit.fit import FittedGate, fit_gate
-from replay.gatefit.predictions import predictions
+from replay.gatefit.report import predictions
 from replay.policies import gate_models
 from replay.policies.gate_file import content_hash, load_gate, write_text
 from replay.policies.gate_models import MODELS, fit_model

@@ -6,8 +6,8 @@ import pytest
 
 import replay
 from replay import Sample
-from replay.runs.compare.curve_pairs import curve_pairs
-from replay.runs.compare.curves import curves, measured, pass_at
+from replay.engine.subsets import pass_at
+from replay.runs.compare.curves import curve_pairs, curves, measured
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval
@@ -83,8 +83,8 @@ def test_majority_is_seeded_and_ends_at_the_pool(tmp_path):
 
 def test_pass_at_k_by_hand():
     # 2 right of 5, subsets of 2: 1 - C(3, 2) / C(5, 2) = 1 - 3 / 10
-    assert pass_at(np.array([5]), np.array([2]), 2) == pytest.approx([0.7])
-    assert pass_at(np.array([5]), np.array([4]), 2) == pytest.approx([1.0])
+    assert pass_at(np.array([2]), np.array([5]), [2])[:, 0] == pytest.approx([0.7])
+    assert pass_at(np.array([4]), np.array([5]), [2])[:, 0] == pytest.approx([1.0])
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path):

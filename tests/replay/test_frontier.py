@@ -11,9 +11,7 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Graded, Sample, Threshold, When
-from replay.analyses.strategies.ensembles import ensemble
-from replay.analyses.strategies.front_policies import front_policies
-from replay.analyses.strategies.frontier import Frontier, frontier, halved
+from replay.analyses.strategies.frontier import Frontier, ensemble, front_policies, frontier, halved
 from replay.analyses.strategies.strategies import CONDITIONAL, Strategies, Strategy, strategies
 from replay.analyses.strategies.strategy_grids import VotesByScore
 from tests.replay.small import tables

@@ -11,10 +11,22 @@ from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.recommend.attempts import calls_of, revision_pools, states, token_limits
 from replay.analyses.recommend.gate_curve import at_rates, band_panel
 from replay.analyses.recommend.rivals import best_for_no_more
+from replay.data.choice import Choice, Rows
 from replay.data.contents import read_contents
-from replay.gatefit.gate_set import CHEAP, CLASSIFIER, GIVEN, GateFitting, NamedGate, gate_texts, given_gates, scopes_of
-from replay.gatefit.rules import NEAR_LIMIT, TRUNCATION, rule_gates
-from replay.studies.kit.gaps import told_among
+from replay.gatefit.gate_set import (
+    CHEAP,
+    CLASSIFIER,
+    GIVEN,
+    NEAR_LIMIT,
+    TRUNCATION,
+    GateFitting,
+    NamedGate,
+    gate_texts,
+    given_gates,
+    rule_gates,
+    scopes_of,
+)
+from replay.studies.recovery.study import told_among
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"
@@ -42,8 +54,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def classifier(log: Log) -> NamedGate:
     """The classifier as a gate of data set `a`, fitted on its own examples alone."""
     contents = read_contents(log)
-    scopes = scopes_of(log, "split = 'dev'", "split = 'dev'", "a")
-    assert [scope.names for scope in scopes] == ["a", "a, b"]
+    scopes = scopes_of(log, Choice(Rows("split = 'dev'"), fitted=Rows("split = 'dev'")), "a")
+    assert [names for names, _ in scopes] == ["a", "a, b"]
     fitting = GateFitting(log, "short", revision_pools(contents, "short", ()), scopes)
     found = fitting.own("active_verify", "score", CLASSIFIER, "selective", (f"verifier:{VERIFIER}",), VERIFIER)
     assert fitting.notes == []

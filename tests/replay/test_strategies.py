@@ -5,8 +5,8 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from replay.analyses.strategies import strategy_values
 from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals, on_front, plain_at
+from replay.engine import subsets
 from replay.sampling.orders import example_hashes, random_keys
 from toolkit.stats import Settings, interval
 
@@ -46,9 +46,8 @@ def voted(codes: list[int], weights: list[float]) -> int:
 @pytest.mark.parametrize("weights", [False, True])
 def test_votes_are_those_of_plain_loops_over_permutations(weights: bool) -> None:
     pools, n = Pools(), (1, 2, 3, 4)
-    given = (pools.code, pools.score) if weights else (pools.code,)
-    vote = strategy_values.weighted if weights else strategy_values.majority
-    found = vote(*given, pools.right, pools.size, pools.hashes, n, orders=11, seed=5)
+    score = pools.score if weights else None
+    found = subsets.majority(pools.code, pools.right, pools.size, pools.hashes, n, orders=11, seed=5, score=score)
     for e, (place, k) in product(range(EXAMPLES), enumerate(n)):
         values = []
         for repetition in range(11):
@@ -61,8 +60,8 @@ def test_votes_are_those_of_plain_loops_over_permutations(weights: bool) -> None
 
 def test_closed_forms_are_means_over_all_subsets() -> None:
     pools, n = Pools(), (1, 2, 4)
-    best = strategy_values.best_of(pools.code, pools.score, pools.right, pools.size, n)
-    passed = strategy_values.passes(pools.right, pools.size, n)
+    best = subsets.best_of(pools.code, pools.score, pools.right, pools.size, n)
+    passed = subsets.pass_at(pools.right.sum(axis=1), pools.size, n)
     for e, (place, k) in product(range(EXAMPLES), enumerate(n)):
         bests, oracles = [], []
         for taken in combinations(range(pools.size[e]), k):
@@ -78,8 +77,9 @@ def test_a_missing_score_makes_an_example_unknown() -> None:
     pools = Pools()
     at = int((pools.code[0] >= 0).argmax())
     pools.score[0, at] = np.nan
-    best = strategy_values.best_of(pools.code, pools.score, pools.right, pools.size, N[:2])
-    vote = strategy_values.weighted(pools.code, pools.score, pools.right, pools.size, pools.hashes, N[:2], orders=2)
+    best = subsets.best_of(pools.code, pools.score, pools.right, pools.size, N[:2])
+    given = (pools.code, pools.right, pools.size, pools.hashes, N[:2])
+    vote = subsets.majority(*given, orders=2, score=pools.score)
     for found in (best, vote):
         assert np.isnan(found[0]).all()
         assert not np.isnan(found[1:]).any()

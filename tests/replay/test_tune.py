@@ -250,7 +250,7 @@ def test_goals_in_plain_words() -> None:
 def test_one_answer_without_a_file(log: Log) -> None:
     """Chosen on dev and reported on test; the sentence is that of the reported comparison."""
     tuned = tune(log, goal="cheapest within 5 points of majority@8", resamples=200)
-    assert (tuned.on, tuned.where) == (DEV, TEST)
+    assert (tuned.choice.chosen.where, tuned.choice.reported.where) == (DEV, TEST)
     value = {(p, m): e for p, m, e in tuned.development.summary.select("policy", "metric", "estimate").iter_rows()}
     least = value["majority@8", "accuracy"] - 0.05
     real = [policy.name for policy in tuned.development.policies if not policy.diagnostic]
@@ -280,7 +280,7 @@ def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path)
     assert not {cluster[name] for name in first} & {cluster[name] for name in second}
     assert two_sets(whole, 1) != (on, report)
     tuned = tune(whole, goal="cheapest within 5 points of majority@8", resamples=50)
-    assert (tuned.on, tuned.where) == (on, report)
+    assert (tuned.choice.chosen.where, tuned.choice.reported.where) == (on, report)
 
 
 def test_too_few_examples_for_two_halves_are_told_in_words(log: Log, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_the_baseline_as_choice_and_the_choice_by_limits_are_told(log: Log) -> N
         assert "nothing cheaper keeps to the goal" in said
     else:
         assert "By limits that hold for all settings at once" in said
-    itself = replace(tuned, best="majority@8")
+    itself = replace(tuned, choice=replace(tuned.choice, best="majority@8"))
     assert "It is the baseline itself: nothing cheaper keeps to the goal" in answer(itself)
 
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.recommend.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
-from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.gates import FEWEST
+from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy
@@ -317,7 +316,7 @@ def test_several_gate_files_stand_beside_the_fitted_ones(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toolkit.show.document.report.FORMATS", ("svg",))
+    monkeypatch.setattr("toolkit.show.document.FORMATS", ("svg",))
     fit = ["fit-gate", log.address, "--action", "active_verify", "--tune", "split='dev'"]
     kinds = {"one": ["--on", "split='train'"], "two": ["--kind", "score", "--features", f"verifier:{PERFECT}"]}
     for name, kind in kinds.items():

@@ -74,7 +74,7 @@ def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force
     """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
     import polars as pl
 
-    from replay.analyses.strategies.front_policies import front_policies
+    from replay.analyses.strategies.frontier import front_policies
     from toolkit.files import replacing
     from toolkit.show import save_formats, table_of, write_latex
     from toolkit.show.figures.curves import curves_figure

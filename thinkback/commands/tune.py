@@ -106,11 +106,11 @@ def _table(tuned: Tuned, goal: str) -> Table:
             _cell(result.summary, policy, metric) for metric in metrics for result in (tuned.development, tuned.report)
         ]
         rows.append((family, tried, feasible, policy, *cells))
-    counts = (tuned.development.statistics.n, tuned.report.statistics.n)
+    rows_on, others = tuned.choice.chosen, tuned.choice.reported
     notes = [
         f"goal: {goal}",
-        f"{tuned.tried:,} settings tried on {counts[0]:,} examples ({tuned.on}); "
-        f"reported on {counts[1]:,} others ({tuned.where})",
+        f"{tuned.tried:,} settings tried on {rows_on.examples:,} examples ({rows_on.where}); "
+        f"reported on {others.examples:,} others ({others.where})",
         "the development numbers are of the best of many settings, so they look better than new rows would",
     ]
     if tuned.report.baseline is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION, examples_of, matching
+from replay.data.conditions import CONDITION, asked_about
 from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
@@ -16,7 +16,7 @@ from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
 from replay.runs.passes.learning import fit_policies
 from toolkit.arguments import checks_arguments
-from toolkit.log import TAKES, AnyLog, collect
+from toolkit.log import TAKES, AnyLog
 
 
 @checks_arguments(log=TAKES, policy='a `Sample` with `order = "surrogate"`', where=CONDITION)
@@ -34,9 +34,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     if not policy.ordering.weights:
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
-    frame = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
-    if where is not None:
-        frame = examples_of(log, matching(log, where, "where"))
+    frame = asked_about(log, where, "labels", "gold")
     made = fit_policies(log, contents, [plain], frame["example_id"])[0]
     block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
     walked = walk_block(block, made.walks()[0])

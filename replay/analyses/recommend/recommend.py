@@ -13,24 +13,15 @@ claim a little too much.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from replay.analyses.recommend.evidence import (
-    DISABLE,
-    EQUAL_VOTES,
-    INTERVENE,
-    POWER,
-    TUNE,
-    UNDECIDED,
-    VOTE,
-    ComparisonEvidence,
-    Outcomes,
-    PairedEvidence,
-)
+from replay.analyses.recommend.rivals import equal_vote
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.passes.store import resampling_units
 from replay.runs.result.result import Result
@@ -39,8 +30,294 @@ from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.show.tables.html import bullets, marked
-from toolkit.stats import Settings, check_margin
+from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
+from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p, fewest_examples
+
+Outcomes = Mapping[str, np.ndarray]
+"""Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
+
+TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
+UNDECIDED = "undecided"
+MOST_EXAMPLES = 10_000_000
+EQUAL_VOTES = (
+    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "One sample is a vote of 1."
+)
+NO_REASON = (
+    "Undecided: no reason to tune the budget, to vote, to intervene or to disable an action is shown to hold. So these "
+    "examples are no reason to change what is served."
+)
+"""What an undecided verdict means to those who serve."""
+UNSHOWN = "flips are not shown to exceed its fixes"
+HALVED = 1 / 3
+"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
+POWER = 0.8
+"""Chance of a decision at the number of examples that is said to be needed."""
+
+
+@dataclass(frozen=True)
+class ComparisonEvidence:
+    """One comparison that was looked at: what it says, and whether it decides for its verdict."""
+
+    verdict: str
+    policy: str
+    sentence: str
+    holds: bool
+    needed: int | None  # examples at which the observed difference would decide; None where it points the other way
+
+
+@dataclass(frozen=True)
+class PairedEvidence:
+    """Compares policies pair by pair, and says what each comparison shows."""
+
+    margin: float
+    cluster: np.ndarray | None
+    settings: Settings
+
+    def differences(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool) -> list[PairedInterval]:
+        """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`."""
+        columns = [first - second for first, second in pairs]
+        known = [column for column in columns if np.isfinite(column).any()]
+        level = self.settings.level
+        if known and not alone:
+            level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
+        made = replace(self.settings, level=level)
+        return [paired_interval(first, second, cluster=self.cluster, settings=made) for first, second in pairs]
+
+    def needed(self, found: PairedInterval, bound: float, above: bool) -> int | None:
+        """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
+        if found.difference is None or found.low is None or found.high is None:
+            return None
+        distance = found.difference - bound if above else bound - found.difference
+        half = found.difference - found.low if above else found.high - found.difference
+        if distance <= 0:
+            return None
+        if found.gained == 0 and found.lost == 0:  # the interval narrows with the trials, not with their root
+            units = self.units(found.n)
+            trials = math.floor(units * half / (1 - half) * (1 / distance - 1)) + 1
+            needed = math.ceil(trials * found.n / units)
+        else:
+            normal = NormalDist()
+            critical = normal.inv_cdf((1 + self.settings.level) / 2)
+            powered = (critical + normal.inv_cdf(POWER)) / critical
+            needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
+        return max(needed, 1) if needed <= MOST_EXAMPLES else None
+
+    def units(self, examples: int) -> int:
+        """Clusters, or examples where these are not clustered."""
+        return examples if self.cluster is None else len(np.unique(self.cluster))
+
+    def too_few(self, examples: int) -> tuple[str, ...]:
+        """A sentence where even policies that agree everywhere are not shown to differ by less than the margin."""
+        clusters = self.units(examples)
+        fewest = fewest_examples(self.margin, self.settings.level)
+        if fewest is None or clusters >= fewest:
+            return ()
+        what = ("cluster" if clusters < examples else "example") + "s" * (clusters > 1)
+        return (
+            f"{clusters:,} {what} cannot rule out a loss of {self._margin()}, even of policies that agree on all: that "
+            f"takes {fewest:,}.",
+        )
+
+    def certain(self, found: PairedInterval) -> bool:
+        """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
+        return found.exact_p is None or found.exact_p < 1 - self.settings.level
+
+    def needed_to_claim(self, found: PairedInterval, above: bool, share: float = 0.5) -> int | None:
+        """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
+        needed = self.needed(found, 0.0, above)
+        if needed is None or found.gained is None or found.lost is None or self.certain(found):
+            return needed
+        pairs = found.gained + found.lost
+        many = np.arange(pairs, 20 * (pairs + 1))
+        gained = np.rint(found.gained * many / pairs)
+        small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
+        return max(needed, math.ceil(found.n * many[small[0]] / pairs)) if len(small) else None
+
+    def tuning(
+        self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
+    ) -> Iterator[ComparisonEvidence]:
+        """Each longer pool against the best intervention and the base attempt."""
+        pairs = [
+            pair
+            for pool in budgets.values()
+            for pair in (
+                (pool["correct"], rival["correct"]), (pool["total_tokens"], rival["total_tokens"]),
+                (pool["correct"], base[1]["correct"]),
+            )
+        ]  # fmt: skip
+        found = iter(self.differences(pairs, alone=len(budgets) < 2))  # of one pool, all three must hold
+        for name in budgets:
+            gained, saved, kept = next(found), next(found), next(found)
+            not_worse, no_loss = self._not_worse(gained), self._not_worse(kept)
+            cheaper = saved.high is not None and saved.high < 0
+            cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
+            sentence = (
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(saved, 1, 0)} per example; it "
+                f"{self._loss(gained)}, and {cost}"
+            )
+            if best != base[0]:
+                sentence += f"; against `{base[0]}`: accuracy {_points(kept)}; it {self._loss(kept)}"
+            needs = [
+                self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
+                self.needed(kept, -self.margin, above=True),
+            ]  # fmt: skip
+            holds = not_worse and cheaper and no_loss
+            yield ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
+
+    def intervening(
+        self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
+    ) -> Iterator[ComparisonEvidence]:
+        """Each gated policy against the best budget."""
+        name_of, pool = budget
+        rival, whose = ("the best budget", "the budget's") if longer else ("the base attempt", "its")
+        flipping = bool(np.nansum(pool["flip"]) > 0)
+        pairs = []
+        for policy in selective.values():
+            pairs.append((policy["correct"], pool["correct"]))
+            pairs += [(policy["flip"], pool["flip"] / 2)] if flipping else []
+        found = iter(self.differences(pairs, alone=False))  # either of the two decides
+        for name, policy in selective.items():
+            gained = next(found)
+            beats = gained.low is not None and gained.low > 0 and self.certain(gained)
+            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained, exact=True)}"
+            needs, fewer, kept = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
+            if flipping:
+                flips = next(found)
+                if flips.gained is not None and flips.lost is not None:
+                    flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
+                fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
+                own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                sentence += (
+                    f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips, exact=True)} from half of these"
+                )
+                both = [
+                    self.needed_to_claim(flips, above=False, share=HALVED),
+                    self.needed(gained, -self.margin, above=True),
+                ]
+                needs.append(_all_of(both))
+            told = self._halving(beats, fewer, kept, flipping)
+            known = [n for n in needs if n is not None]
+            sentence = f"{sentence}: {told}{_together(len(pairs))}."
+            yield ComparisonEvidence(
+                INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None
+            )
+
+    def _halving(self, beats: bool, fewer: bool, kept: bool, flipping: bool) -> str:
+        """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
+        if beats:
+            return "it is more accurate"
+        if fewer:
+            loss = f"more than {self._margin()}"
+            return f"it halves flips at no loss (of {loss})" if kept else f"it halves flips, but may lose {loss}"
+        return (
+            "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
+        )
+
+    def voting(
+        self, votes: Mapping[str, Outcomes], acting: Mapping[str, Outcomes], best: str, longest: tuple[str, Outcomes]
+    ) -> tuple[list[ComparisonEvidence], set[str]]:
+        """Votes against the interventions that cost no less, and the interventions that they beat.
+
+        Only a vote that beats the `best` of them and the best budget decides.
+        """
+        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
+        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
+        pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
+        pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
+        found = self.differences(pairs, alone=False)
+        evidence, beaten = [], set()
+        for (name, rival), gained in zip(rivals.items(), found, strict=False):
+            beats = self._above(gained)
+            needed, told = self.needed_to_claim(gained, above=True), "it is more accurate"
+            sentence = (
+                f"`{rival}` against `{name}`, at {spent[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
+                f"accuracy {_points(gained, exact=True)}"
+            )
+            decides = name == best and beats and self._above(found[-1])
+            if name == best:
+                sentence += f"; against `{longest[0]}` {_points(found[-1], exact=True)}"
+                told += " than both" if decides else " than the first alone"
+                needed = _all_of([needed, self.needed_to_claim(found[-1], above=True)])
+            told = told if beats else "it is not shown to be more accurate"
+            sentence += f": {told}{_together(len(pairs))}."
+            beaten |= {name} if beats else set()
+            evidence.append(ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
+        return evidence, beaten
+
+    def _above(self, found: PairedInterval) -> bool:
+        """Whether a difference is shown to be above 0."""
+        return found.low is not None and found.low > 0 and self.certain(found)
+
+    def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
+        """A sentence on what the largest vote gains over the best intervention, where it costs more."""
+        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        known = [name for name, tokens in spent.items() if tokens > float(rival["total_tokens"].mean())]
+        if not known:
+            return ()
+        name = max(known, key=lambda vote: spent[vote])
+        pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
+        gained, dearer = self.differences(pairs, alone=True)
+        return (
+            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(dearer, 1, 0)} per example: a vote "
+            "that costs more decides nothing.",
+        )
+
+    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[ComparisonEvidence]:
+        """Each action's flips against its fixes."""
+        found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
+        for (name, policy), worse in zip(actions.items(), found, strict=True):
+            certain = self.certain(worse)
+            holds = worse.low is not None and worse.low > 0 and certain
+            helps = worse.high is not None and worse.high < 0 and certain
+            told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
+            fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
+            sentence = (
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
+                f"its {told}{_together(len(actions))}."
+            )
+            yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
+
+    def _margin(self) -> str:
+        shown = f"{100 * self.margin:g}"
+        return f"{shown} point{'' if shown == '1' else 's'}"
+
+    def _loss(self, found: PairedInterval) -> str:
+        """What an interval says of a loss of more than the margin."""
+        worse = found.high is not None and found.high < -self.margin
+        said = "is not" if self._not_worse(found) else "is" if worse else "may be"
+        return f"{said} worse by more than {self._margin()}"
+
+    def _not_worse(self, found: PairedInterval) -> bool:
+        return found.low is not None and not_worse(found.low, self.margin)
+
+
+def _together(count: int) -> str:
+    """What limits that are widened for several comparisons say of themselves."""
+    return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
+
+
+def _all_of(needs: Sequence[int | None]) -> int | None:
+    known = [n for n in needs if n is not None]
+    return max(known) if len(known) == len(needs) else None
+
+
+def _points(found: PairedInterval, exact: bool = False) -> str:
+    """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few."""
+    p_value = "" if found.p_value is None else f"p {found.p_value:.4f}"
+    if exact and p_value and found.exact_p is not None and (found.gained or 0) + (found.lost or 0) < FEW_PAIRS:
+        p_value += f", exact {found.exact_p:.4f}"
+    return _shown(found, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
+
+
+def _shown(found: PairedInterval, scale: float, decimals: int) -> str:
+    if found.difference is None:
+        return "unknown"
+    return NumberWithInterval(decimals, scale, signed=True).show(ShownInterval(found.difference, found.low, found.high))
+
 
 COLUMNS = ("correct", "fix", "flip", "total_tokens")
 NAMED = "names of policies, or one"

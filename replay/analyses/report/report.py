@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from replay.analyses.report.report_findings import ReportedFindings, first_attempt, one_attempt
-from replay.analyses.report.verifier_areas import verifier_areas
 from replay.data.conditions import CONDITION
 from replay.policies.suite import suite
+from replay.policies.suite_facts import SERVED
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
-from replay.runs.compare.headroom import Headroom
-from replay.runs.figures.figure_data import FigureData
+from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
+from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
+from replay.runs.figures.score_data import scores_of_log
+from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.provenance import largest_majority, policy_record
+from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record
 from replay.runs.saved.shown import group_inputs, ranked_input
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, counted, first_line
+from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
-from toolkit.log import TAKES, AnyLog, Description, describe_log, open_log
+from toolkit.log import TAKES, AnyLog, Description, Log, describe_log, open_log
+from toolkit.log.describe.assumptions import SURE
+from toolkit.notes import Severity
 from toolkit.printable import printable
 from toolkit.show import (
     SIMULATED,
     WIDTH,
     ColumnNote,
+    NumberWithInterval,
+    Ranked,
     RankedInput,
+    ShownInterval,
     Table,
     inches,
     rank,
@@ -39,8 +47,366 @@ from toolkit.show import (
     save_formats,
     table_of,
 )
-from toolkit.show.document.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.ranking.ranking import cell_of
+from toolkit.show.ranking.results import percent, takeaway
 from toolkit.show.tables.html import bullets, paragraph
+from toolkit.stats.curves.arrays import Interval
+from toolkit.stats.curves.roc import auc_intervals
+
+
+@dataclass(frozen=True)
+class VerifierArea:
+    """The area under the ROC curve of a verifier on one pool: over all traces, and among those of one example."""
+
+    verifier: str
+    pool: str
+    auc: Interval
+    auc_within: Interval
+
+
+def verifier_areas(log: Log, result: Result) -> tuple[VerifierArea, ...]:
+    """Of each verifier its areas on the examples compared, the best first; none that is not known.
+
+    The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
+    """
+    scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
+    units = result.examples.select("example_id", unit=resampling_units(result.examples))
+    scores = scores.join(units, on="example_id").sort("example_id")
+    read = frozenset(_read(result.policies))
+    best: dict[str, tuple[bool, int, str]] = {}
+    groups = scores.partition_by("verifier", "slice", as_dict=True)
+    for (verifier, pool), rows in groups.items():
+        place = ((verifier, pool) in read, rows.height, str(pool))
+        best[str(verifier)] = max(best.get(str(verifier), place), place)
+    settings, areas = result.summariser.settings, []
+    for verifier, (*_, pool) in best.items():
+        rows = groups[verifier, pool]
+        found = auc_intervals(
+            rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"], settings=settings
+        )
+        if found.auc.estimate is not None:
+            areas.append(VerifierArea(verifier, pool, found.auc, found.auc_within))
+    return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
+
+
+def _read(policies: Iterable[PolicyRecord]) -> Iterator[tuple[str, str]]:
+    """Verifiers with the pools that policies, or parts of them, read them on."""
+    for policy in policies:
+        yield from _of_settings(policy.settings)
+
+
+def _of_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    verifier, pool = settings.get("verifier"), settings.get("pool")
+    if isinstance(verifier, str) and isinstance(pool, str):
+        yield verifier, pool
+    for inner in settings.values():
+        if isinstance(inner, Mapping):
+            yield from _of_settings(inner)
+
+
+POINT = 0.01
+MOST, STOPS = 3, 6
+"""Gates and reasons, and policies that may stop, that are named one by one; the tables have all."""
+SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
+PARTS = {
+    SELECTION: ("in selection (it paid for a right trace and answered something else)", "a better vote or verifier"),
+    STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
+    GENERATION: ("in generation (no trace is right)", "better or more traces"),
+}
+"""Where a part of the gap arises, and what would help."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedFindings:
+    """What the sentences are taken from. `room`: None where there is no oracle; `left_out`: further lines of that."""
+
+    result: Result
+    description: Description
+    room: Headroom | None
+    areas: tuple[VerifierArea, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def sections(self) -> tuple[Section, ...]:
+        """The findings by what they are about; what there is nothing to say of has no section."""
+        results = ranked_input(self.result)
+        ordered = [*_ordered(self.description, self.result)]
+        made = {
+            "Best policy": [*_best(self.result, results)],
+            "Against one attempt": [*_gain(self.result, results)],
+            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results), *ordered],
+            "Stopping early": [*_stops(self.result, results), *ordered],
+            "Headroom": [*_headroom(self.result, self.room, results)],
+            "Gates and second steps": [*_gates(self.result, results)],
+            "Verifiers": [*_verifiers(self.areas, results.n)],
+            "Assumptions": [*_assumptions(self.description, self.result)],
+            "Left out": [*_left_out(self.result, self.left_out)],
+        }
+        return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+
+
+def first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
+    """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
+    real = [one for one in policies if not one.diagnostic]
+    sizes = description.pools.filter(action="solve").select("pool", "examples")
+    whole = set(sizes.filter(pl.col("examples") >= SERVED * pl.col("examples").max())["pool"])
+    plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
+    return plain[0] if plain and len(real) > 1 else None
+
+
+def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
+    """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
+    pools = {one.name: one.settings.get("pool") for one in policies}
+    plain = [
+        (not one.settings.get("expected"), number, one.name)
+        for number, one in enumerate(policies)
+        if one.name != baseline
+        and not one.diagnostic
+        and one.settings.get("max_traces") == 1
+        and pools[one.name] is not None
+        and pools[one.name] == pools.get(str(baseline))
+    ]
+    return min(plain)[2] if plain else None
+
+
+def _best(result: Result, results: RankedInput) -> Iterator[str]:
+    said = takeaway(results)
+    if said is not None:
+        yield said
+    else:
+        for row in rank(results):
+            if row.place == 1 and row.quality is not None:
+                yield f"`{row.policy.name}`: {_quality(results, row.quality)}."
+    for group in group_inputs(result, results):
+        own = takeaway(group)
+        if own is not None:
+            yield f"{group.title} ({counted(group.n, 'example')}): {own}"
+
+
+def _gain(result: Result, results: RankedInput) -> Iterator[str]:
+    """What the baseline gains over one attempt, and what it costs."""
+    rows = {row.policy.name: row for row in rank(results)}
+    one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
+    if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
+        return
+    if not results.quality.share or results.quality.cost:
+        return
+    back = one.difference
+    low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
+    gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
+    said = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
+    said += f"{_quality(results, baseline.quality)}: {gained} points"
+    if one.cost is None or baseline.cost is None or not results.same_calls:
+        yield f"{said}."
+        return
+    form = NumberWithInterval.of(results.cost)
+    paid, instead = (form.show(ShownInterval(_costs(row))) for row in (baseline, one))
+    yield f"{said}, for {paid} {results.cost.called} instead of {instead}."
+
+
+def _ordered(description: Description, result: Result) -> Iterator[str]:
+    """The warning that what rests on the order of traces does so where the order tells something."""
+    used = {pool for policy in result.policies for pool in [policy.settings.get("pool")] if pool is not None}
+    sure = pl.col("trend_z").abs().fill_null(0) > SURE, pl.col("lag_z").abs().fill_null(0) > SURE
+    found = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
+    pools = [pool for pool in found["pool"] if pool in used]
+    if pools:
+        yield (
+            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
+            "them, in their order, may do otherwise with others."
+        )
+
+
+def _cheapest(results: RankedInput) -> Iterator[str]:
+    """The cheapest policy that limits for all policies at once keep within a point of the baseline."""
+    rows = [row for row in rank(results) if not row.policy.diagnostic and row.cost is not None]
+    baseline = next((row for row in rows if row.baseline), None)
+    if baseline is None or baseline.cost is None or not results.quality.share or results.quality.cost or len(rows) < 2:
+        return
+    if not results.same_calls:
+        yield (
+            f"The cost counts {results.cost.called} of several pools, which need not cost the same: log tokens to tell."
+        )
+        return
+    others = [row for row in rows if row.difference is not None and not row.baseline and _costs(row) < _costs(baseline)]
+    name = baseline.policy.name
+    level = f"{100 * results.level:g} % limits that hold for all policies at once"
+    sure = [row for row in others if row.difference.low is not None and row.difference.low >= -POINT]  # type: ignore[union-attr]
+    likely = [row for row in others if row.difference.estimate >= -POINT]  # type: ignore[union-attr]
+    if sure:
+        best = min(sure, key=_costs)
+        yield f"`{best.policy.name}` is the cheapest that stays within a point of `{name}` by {level}: " + _against(
+            results, best, baseline
+        )
+    else:
+        yield f"No cheaper policy stays within a point of `{name}` by {level}."
+    if likely and (not sure or min(likely, key=_costs) is not min(sure, key=_costs)):
+        best = min(likely, key=_costs)
+        yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
+
+
+def _quality(results: RankedInput, cell: ShownInterval) -> str:
+    """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
+    shown = percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
+    return f"{results.quality.label} {shown}"
+
+
+def _costs(row: Ranked) -> float:
+    return float("inf") if row.cost is None else row.cost.estimate
+
+
+def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
+    """A policy's difference and costs beside the baseline's."""
+    form = NumberWithInterval.of(results.cost)
+    paid, instead = (form.show(ShownInterval(_costs(one))) for one in (row, baseline))
+    assert row.difference is not None
+    said = f"{SIGNED.show(row.difference)} points, for {paid} {results.cost.called} instead of {instead}"
+    metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
+    less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
+    cell = ShownInterval.of(less[0]) if less else None
+    return f"{said} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{said}."
+
+
+def _stops(result: Result, results: RankedInput) -> Iterator[str]:
+    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
+    settings, told = {one.name: one.settings for one in result.policies}, []
+    for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
+        own = settings[row.policy.name]
+        traces, most = row.means.get("traces"), own.get("max_traces")
+        rule = (own.get("stop") or {}).get("rule", "none")
+        if rule == "none" or row.policy.diagnostic or traces is None or row.quality is None or not most:
+            continue
+        if row.policy.sweep_size > 1 and not row.chosen:
+            continue
+        said = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {traces:.1f} of {most} traces: "
+        said += _quality(results, row.quality) + _corrected(results, row)
+        if row.difference is not None and not row.baseline:
+            said += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
+        told.append(f"{said}.")
+    yield from told[:STOPS]
+    if len(told) > STOPS:
+        yield f"{counted(len(told) - STOPS, 'more policy that stops', 'more policies that stop')}: see the table."
+
+
+def _of_sweep(row: Ranked, what: str) -> str:
+    return f", the best of {row.policy.sweep_size} {what}," * (row.policy.sweep_size > 1)
+
+
+def _corrected(results: RankedInput, row: Ranked) -> str:
+    """The value that allows for having been chosen among a sweep, with its interval."""
+    if row.policy.sweep_size < 2 or row.corrected is None:
+        return ""
+    form = NumberWithInterval.of(results.quality)
+    shown = percent(row.corrected) if results.quality.share else form.show(row.corrected)
+    return f" ({shown} corrected for having been chosen)"
+
+
+def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
+    if room is None:
+        yield "There is no oracle among the policies, so what a better choice could gain is not known."
+        return
+    told = {(policy, measure): cell_of(rest) for policy, measure, *rest in room.frame.iter_rows()}
+    best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
+    top, leader = best.get(room.oracle), result.leader
+    if top is not None:
+        yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
+    if leader is None:
+        return
+    share = told.get((leader, SHARE))
+    if share is not None and leader != room.baseline:
+        yield (
+            f"`{leader}` goes {NumberWithInterval(0, 100.0).show(share)} % of the way from `{room.baseline}` to "
+            f"`{room.oracle}`."
+        )
+    elif room.baseline is not None and share is None and leader != room.baseline:
+        yield f"`{room.baseline}` and `{room.oracle}` are not told apart, so there are no shares of the headroom."
+    for name in dict.fromkeys([leader, *([room.baseline] if room.baseline else [])]):
+        parts = {part: told.get((name, part)) for part in PARTS}
+        known = {part: cell for part, cell in parts.items() if cell is not None}
+        gap = sum(cell.estimate for cell in known.values())
+        if len(known) == len(PARTS) and gap > 0:
+            what = {part: PARTS[part][0] if name == leader else f"in {part}" for part in known}  # explained once
+            listed = ", ".join(f"{PERCENT.show(cell)} {what[part]}" for part, cell in known.items())
+            most = max(known, key=lambda part: known[part].estimate)
+            yield (
+                f"`{name}` lacks {100 * gap:.1f} points to always right: {listed}. Most would come from "
+                f"{PARTS[most][1]}."
+            )
+
+
+def _gates(result: Result, results: RankedInput) -> Iterator[str]:
+    """Of each gate, and each action that is always taken, the best setting: how often it acts, fixes and flips."""
+    best: dict[str, Ranked] = {}
+    for row in rank(results):
+        rate = row.means.get(RATE)
+        if rate and not row.policy.diagnostic and row.quality is not None:
+            best.setdefault(row.policy.sweep or row.policy.name, row)
+    cells = {
+        (policy, metric): cell_of(rest)
+        for policy, metric, *rest in result.summary.filter(
+            pl.col("metric").is_in([RATE, "fix_rate", "flip_rate"])
+        ).iter_rows()
+    }
+    for row in [*best.values()][:MOST]:
+        name = row.policy.name
+        acts, fixes, flips = (cells.get((name, metric)) for metric in (RATE, "fix_rate", "flip_rate"))
+        if acts is None or fixes is None or flips is None or row.quality is None:
+            continue
+        base = f"`{row.policy.base}`" if row.policy.base else "its base"
+        acting = percent(ShownInterval(acts.estimate))
+        yield (
+            f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
+            f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
+        )
+    if len(best) > MOST:
+        yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
+
+
+def _verifiers(areas: Sequence[VerifierArea], n: int) -> Iterator[str]:
+    told = []
+    for one in areas:
+        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
+        if one.auc_within.estimate is not None:
+            notes.append(f"{_area(one.auc_within)} among traces of one example")
+        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
+    if told:
+        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+        yield (
+            "A right trace of the examples compared scores above a wrong one with probability: "
+            f"{'; '.join(told[: 2 * MOST])}{more}."
+        )
+
+
+def _area(area: Interval) -> str:
+    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
+
+
+def _assumptions(description: Description, result: Result) -> Iterator[str]:
+    yield from (f"{_sentence(remark)}." for remark in description.remarks)
+    if not description.remarks:
+        yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
+    yield from (f"{_sentence(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+
+
+def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"{_sentence('; '.join(lines))}."
+    for name, reason in [*result.dropped.items()][:MOST]:
+        yield f"Policy `{name}`: {reason}."
+    if len(result.dropped) > MOST:
+        yield f"{counted(len(result.dropped) - MOST, 'more policy', 'more policies')}: see `result/run.json`."
+    if result.excluded:
+        why = Counter(result.excluded.values()).most_common(1)[0][0]
+        yield f"{counted(len(result.excluded), 'example')} that some policy cannot serve; most often {why}."
+
+
+def _sentence(text: str) -> str:
+    return _first_upper(text).rstrip(".")
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
 
 ROWS, OF_FRONT = 15, 5
 """Rows of a table in the report itself, and further ones of the front, from its cheapest on; its CSV has all."""
@@ -75,7 +441,7 @@ class LogReport:
         tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, _ in self._tables())
         simulated = " (simulated log)" * self.result.simulated
         placed = (
-            PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_capital(FIGURES[name].shows)}{simulated}")
+            PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_first_upper(FIGURES[name].shows)}{simulated}")
             for name in self.figures
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
@@ -149,7 +515,7 @@ def report(
         if baseline is None and standard is not None:
             baseline = first_attempt(records, description)
     result = run(opened, file, baseline=baseline, where=where, **asked)
-    room, figures = _headroom(result), {}
+    room, figures = _room(result), {}
     for name in FIGURES:
         try:
             figures[name] = result.figure_data(name)
@@ -162,7 +528,7 @@ def report(
     return LogReport(result, description, room, sections, lead, figures)
 
 
-def _headroom(result: Result) -> Headroom | None:
+def _room(result: Result) -> Headroom | None:
     """None where no policy is an oracle."""
     return result.headroom() if any(policy.diagnostic for policy in result.policies) else None
 
@@ -207,7 +573,3 @@ def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:
 def _marks(sections: Sequence[Section]) -> Iterator[str]:
     if any("†" in sentence for section in sections for sentence in section.sentences):
         yield "†: few examples tell the two apart, and the interval allows for that."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

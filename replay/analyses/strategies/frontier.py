@@ -14,21 +14,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies.ensembles import ensemble
 from replay.analyses.strategies.strategies import (
+    BEST,
     BY_SCORE,
     CONDITIONAL,
     CORRECTED,
     CORRECTED_WHEN,
     MAJORITY,
     PROBE,
+    WEIGHTED,
     Source,
     Strategies,
     Strategy,
     strategies,
 )
 from replay.analyses.strategies.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import CONDITION, matching
+from replay.policies.suite import as_toml
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import example_hashes, mix
 from toolkit.arguments import checks_arguments
@@ -43,6 +46,7 @@ PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
 MOST_POINTS = 12
 """Points of a strategy's front that are reported: its ends, and others evenly spread between them."""
 ENSEMBLE = "ensemble"
+INTERVALS = tuple(Settings.__dataclass_fields__)
 Told = tuple[float | None, float | None, float | None, float | None]
 EMPTY: Told = (None, None, None, None)
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -71,16 +75,25 @@ class Frontier:
     (the same probe followed by the same numbers of samples, on examples that a coin chooses) and the difference to it:
     what the score adds; examples reported.
 
-    `chosen`, `reported`: examples of either half. `source`: what was read of the log.
+    `choice`: the examples of either half. `source`: what was read of the log.
     `left_out`: reasons by what was left out.
     """
 
     front: pl.DataFrame
-    chosen: int
-    reported: int
+    choice: Choice
     source: Source
     left_out: Mapping[str, str]
     simulated: bool = False
+
+    @property
+    def chosen(self) -> int:
+        """Examples that the settings were chosen on."""
+        return self.choice.chosen.examples
+
+    @property
+    def reported(self) -> int:
+        """The other examples, which all else is of."""
+        return self.choice.reported.examples
 
     def _repr_html_(self) -> str:
         shown = self.front.filter("on_front").select(
@@ -124,38 +137,20 @@ def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.nda
     return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
 
 
-@checks_arguments(
-    log=TAKES, pool="a pool's name", probe="a pool's name", verifiers="a list of verifiers' names",
-    action="an action's name", on=CONDITION, where=CONDITION,
-)  # fmt: skip
-def frontier(
-    log: AnyLog,
-    *,
-    pool: str | None = None,
-    probe: str | None = None,
-    verifiers: str | Sequence[str] | None = None,
-    action: str | None = None,
-    n: Sequence[int] | None = None,
-    orders: int = 100,
-    on: str | None = None,
-    where: str | None = None,
-    settings: Settings | None = None,
-    **asked: Any,
-) -> Frontier:
+@checks_arguments(log=TAKES, on=CONDITION)
+def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = None, **asked: Any) -> Frontier:
     """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
 
-    The first six arguments are those of `strategies`. `on`: a condition on the examples to choose on; all others are
-    reported. Without it two halves are drawn by the seed, clusters undivided. Scores of several verifiers make an
-    `ensemble`, too, fitted on the half that the front is chosen on. `settings` are those of the intervals, or some of
-    them by keyword.
+    `on`: a condition on the examples to choose on; all others are reported. Without it two halves are drawn by the
+    seed, clusters undivided. Scores of several verifiers make an `ensemble`, too, fitted on the half that the front is
+    chosen on. What else is `asked` (pool, probe, verifiers, action, n, samples, orders, where) goes to `strategies`;
+    `settings` are those of the intervals, or some of them by keyword.
     Raises ThinkbackError for names that the log lacks, and where either half has no example.
     """
-    settings = settings_of(settings, **asked)
+    of_intervals = {name: asked.pop(name) for name in [*asked] if name in INTERVALS}
+    settings = settings_of(settings, **of_intervals)
     opened = open_log(log)
-    made = strategies(
-        opened, pool=pool, probe=probe, verifiers=verifiers, action=action, n=n, orders=orders, seed=settings.seed,
-        where=where,
-    )  # fmt: skip
+    made = strategies(opened, seed=settings.seed, **asked)
     chosen = halved(made.examples, settings.seed)
     if on is not None:
         chosen = made.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
@@ -184,9 +179,8 @@ def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Fronti
     points = [point for family in _families(first, early) for point in family]
     best = _best(points)
     rows = _report(points, best, second, late, settings)
-    return Frontier(
-        pl.DataFrame(rows, schema=SCHEMA, orient="row"), len(first.unit), len(second.unit), made.source, left_out
-    )
+    choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
+    return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), choice, made.source, left_out)
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[Point]]:
@@ -277,3 +271,78 @@ def _report(
 def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> Told:
     found = paired_interval(first, second, cluster=unit, settings=settings)
     return found.difference, found.low, found.high, found.p_value
+
+
+def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.ndarray) -> np.ndarray:
+    """Probability (E,) of being right by the scores (E,) of several verifiers, each standardised where it is fitted.
+
+    `right` (E,): correctness, a mean counting with its parts; read only where `fit_on` (E,). NaN where a score is.
+    Where all of these are right, or wrong, the mean of the standardised scores.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    columns = np.column_stack(list(scores.values()))
+    known = ~np.isnan(columns).any(axis=1)
+    fit = known & fit_on & ~np.isnan(right)
+    found = np.full(len(columns), np.nan)
+    if not fit.any():
+        return found
+    middle, spread = columns[fit].mean(axis=0), columns[fit].std(axis=0)
+    columns = (columns - middle) / np.where(spread > 0, spread, 1.0)
+    rows, weight = np.concatenate([columns[fit]] * 2), np.concatenate([right[fit], 1 - right[fit]])
+    label = np.repeat([1, 0], fit.sum())
+    counted = weight > 0
+    if len(np.unique(label[counted])) < 2:
+        found[known] = columns[known].mean(axis=1)
+        return found
+    model = LogisticRegression(max_iter=1000).fit(rows[counted], label[counted], weight[counted])
+    found[known] = model.predict_proba(columns[known])[:, 1]
+    return found
+
+
+Table = dict[str, Any]
+SELECTS = {MAJORITY: "majority", WEIGHTED: "weighted", BEST: "best"}
+"""The select of strategies that always draw n samples."""
+
+
+def front_policies(found: Frontier) -> str:
+    """A policy file of the settings of a front, without the oracle and the ensemble, which no log has a score of."""
+    head = "# Settings of `thinkback frontier`, chosen on one half of the examples."
+    return "\n\n".join([head, *map(as_toml, _tables(found))]) + "\n"
+
+
+def _tables(found: Frontier) -> Iterator[Table]:
+    for row in found.front.iter_rows(named=True):
+        table = _policy(row, found.source)
+        if table is not None and row["verifier"] != ENSEMBLE:
+            numbers = row["n"] or ", ".join(
+                f"{votes} below {below!r}" for below, votes in zip(row["below"] or [], row["votes"] or [], strict=True)
+            )
+            parts = (row["strategy"], row["verifier"], str(numbers))
+            yield {"name": ", ".join(part for part in parts if part), **table}
+
+
+def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
+    """The policy of a row of a front; None of the oracle, which sees gold."""
+    strategy, verifier, below, votes = (row[name] for name in ("strategy", "verifier", "below", "votes"))
+    asks = {"verifier": verifier} if verifier else {}
+    probe = {"kind": "sample", "pool": source.probe, "max_traces": 1, "select": "first"}
+    act = {"kind": "act", "action": source.action, "base": source.probe}
+
+    def sample(traces: int, select: str) -> Table:
+        drawn = {"pool": source.pool, "max_traces": traces, "orders": source.orders, "seed": source.seed}
+        return {"kind": "sample", **drawn, **(asks if select != "majority" else {}), "select": select}
+
+    if strategy in SELECTS:
+        return sample(row["n"], SELECTS[strategy])
+    if strategy == CORRECTED:
+        return act
+    if strategy == PROBE or (strategy == BY_SCORE and not votes):  # where all are believed
+        return probe
+    if strategy == BY_SCORE:
+        graded = {**asks, "thresholds": below, "votes": votes, "then": sample(votes[0], "majority")}
+        return {"kind": "graded", "base": probe, **graded}
+    if strategy in (CONDITIONAL, CORRECTED_WHEN):
+        then = act if strategy == CORRECTED_WHEN else sample(votes[0], "majority")
+        return {"kind": "when", "base": probe, "gate": {**asks, "below": below[0]}, "then": then}
+    return None

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies import strategy_values as values
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LogBlock, LoggedPool
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import CONDITION, asked_about
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, revisions, scores_on, together
 from replay.data.read import BlockRequest, read_block
+from replay.engine.subsets import best_of, doubling, majority, pass_at
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, listed
-from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.log import TAKES, AnyLog
 from toolkit.progress import progress
 from toolkit.stats import unit_numbers
 
@@ -163,7 +163,7 @@ def strategies(
     pool = _largest(contents) if pool is None else pool
     contents.require_pool(pool)
     size = contents.sizes[pool] if samples is None else min(samples, contents.sizes[pool])
-    numbers = tuple(sorted(set(n))) if n is not None else values.doubling(size)
+    numbers = tuple(sorted(set(n))) if n is not None else doubling(size)
     for name, least in (("`samples`", size), ("`n`", min(numbers, default=0)), (argument("orders"), orders)):
         if least < 1:
             raise ThinkbackError(f"{name} is {least}; it takes integers, at least 1")
@@ -183,7 +183,7 @@ def strategies(
         contents.require_verifier(verifier)
     named = list(asked) if asked is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
-    frame = _examples(log, where)
+    frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
     wanted = Needs(pools=frozenset(one for one in (pool, probe) if one is not None))
     wanted |= together(scores_on([one], name) for one in wanted.pools for name in named)
     if revised is not None:
@@ -222,21 +222,21 @@ class _Reader:
         size, code = np.clip(pool.size, self.n[-1], self.samples), self._wide(pool.code, -1)
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
         every = range(1, self.n[-1] + 1)
-        votes = values.majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
+        votes = majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
         found: dict[Strategy, np.ndarray] = {
             Strategy(MAJORITY): votes[:, np.asarray(self.n) - 1],
             Strategy(EVERY_VOTE): votes,
-            Strategy(ORACLE): values.passes(right, size, self.n),
+            Strategy(ORACLE): pass_at(right.sum(axis=1), size, self.n),
         }
         for name in self.verifiers:
             own = pool.scores[name]
             score = self._wide(np.where(own.candidates > 0, np.nan, own.score), np.nan)
-            found[Strategy(BEST, name)] = values.best_of(code, score, right, size, self.n)
+            found[Strategy(BEST, name)] = best_of(code, score, right, size, self.n)
             found[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
             on = whole & ~((code >= 0) & np.isnan(score)).any(axis=1)
             if on.any() and name in self.summed:
-                part = (code[on], score[on], right[on], size[on], block.hashes[on])
-                by_sum[on] = values.weighted(*part, self.n, orders=orders, seed=seed)
+                part = (code[on], right[on], size[on], block.hashes[on])
+                by_sum[on] = majority(*part, self.n, orders=orders, seed=seed, score=score[on])
         for column in found.values():
             column[~whole] = np.nan
         if self.probe is not None:
@@ -346,14 +346,3 @@ def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None
     return revisions(name, probe, contents.revision_pool(name, probe, None))
-
-
-def _examples(log: Log, where: str | None) -> pl.DataFrame:
-    """The examples in the order of their ids."""
-    scan = log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset", "split"])
-    frame = collect(scan, log).sort("example_id")
-    if where is not None:
-        frame = frame.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    if frame.is_empty():
-        raise ThinkbackError(f"{argument('where')} holds for no example")
-    return frame

@@ -1,9 +1,11 @@
-"""Policies of which some may not be fitted: a run of the others, and prediction sets class by class."""
+"""Policies of which some may not be fitted, or replayed: a run of the others, prediction sets class by class, and what
+policies that differ by some settings give.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import polars as pl
 
 from replay.data.conditions import asked_about
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.learning import fit_policies
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -78,3 +80,48 @@ def class_coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
                 parts[label] = result.summariser.summary(ids)
             known = threshold if np.isfinite(threshold) else None
             yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
+
+
+FOUND = ("estimate", "low", "high")
+
+
+@dataclass(frozen=True)
+class SettingSweep:
+    """Columns of `table`: the settings, metric, estimate, low, high; the last three are null where it is not served.
+
+    `missing`: by policy, why its numbers are null. `result`: None where nothing could be replayed.
+    """
+
+    table: pl.DataFrame
+    result: Result | None
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def sweep(
+    log: Log,
+    settings: Mapping[str, Any],
+    tried: Iterable[tuple[tuple[Any, ...], Sample]],
+    metrics: Sequence[str],
+    pool: str,
+    **asked: Any,
+) -> SettingSweep:
+    """Replay policies, each `tried` with the values of its `settings`, which are given with their data types.
+
+    Compared on the examples that have any trace of the `pool`; `asked` goes to `replay.run`.
+    """
+    policies, rows = [], []
+    for values, policy in tried:
+        policies.append(policy)
+        rows.append((policy.name, *values))
+    columns = (*settings, "metric", *FOUND)
+    table = pl.DataFrame(rows, schema={"policy": pl.String, **settings}, orient="row").join(
+        pl.DataFrame({"metric": metrics}), how="cross", maintain_order="left_right"
+    )
+    try:
+        result = run(log, [*policies, every_example(pool)], **asked)
+    except ThinkbackError as error:
+        null = {name: pl.lit(None, pl.Float64) for name in FOUND}
+        missing = dict.fromkeys((policy.name for policy in policies), str(error))
+        return SettingSweep(table.with_columns(**null).select(columns), None, missing)
+    made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(columns)
+    return SettingSweep(made, result, dict(result.dropped))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from replay.analyses.tune.goals import Goal, Limit
+from replay.data.choice import Choice
 from replay.runs.result.result import Result
 from replay.runs.saved.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
@@ -20,19 +21,26 @@ from toolkit.stats.many.compare import ACCURACY
 class Tuned:
     """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
 
-    `best`: of all that were chosen, the one that reaches the goal best on the development rows. `tried`: settings that
-    could have been chosen. `development` and `report` are the two runs, `on` and `where` their conditions; the second
-    run has the chosen policies and the baseline.
+    `choice`: of all that were chosen, the one that reaches the goal best on the development rows, of how many settings,
+    and both sets of rows. `development` and `report` are the two runs; the second has the chosen policies and the
+    baseline.
     """
 
     goal: Goal
     chosen: pl.DataFrame
-    best: str
+    choice: Choice
     development: Result
     report: Result
-    tried: int
-    on: str
-    where: str
+
+    @property
+    def best(self) -> str:
+        """The policy that reaches the goal best on the development rows."""
+        return str(self.choice.best)
+
+    @property
+    def tried(self) -> int:
+        """Settings that could have been chosen."""
+        return self.choice.tried
 
     def __str__(self) -> str:
         return answer(self)

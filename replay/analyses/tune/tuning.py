@@ -10,6 +10,7 @@ import polars as pl
 
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal
 from replay.analyses.tune.tuned import Tuned
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy, errors_of
@@ -89,16 +90,11 @@ def tune(
     kept = _with_bases(frozen, kept)
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
-    return Tuned(
-        wanted,
-        chosen,
-        _best(wanted, chosen, development),
-        development,
-        reported,
-        int(chosen["tried"].sum()),
-        on,
-        report,
-    )
+    choice = Choice(
+        Rows(on, development.statistics.n), Rows(report, reported.statistics.n),
+        best=_best(wanted, chosen, development), tried=int(chosen["tried"].sum()),
+    )  # fmt: skip
+    return Tuned(wanted, chosen, choice, development, reported)
 
 
 def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:

@@ -12,15 +12,15 @@ from replay.runs.figures.figure_data import (
     FigureRequest,
     forest_data,
     frontier_data,
+    gates_data,
     headroom_data,
     stopping_data,
 )
-from replay.runs.figures.gate_data import gates_data
 from replay.runs.figures.score_data import scores_data
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
 from toolkit.show import save_figure, table_of
-from toolkit.show.document.report import FORMATS
+from toolkit.show.document import FORMATS
 
 OPTIONS = ("baseline", "oracle", "policies", "cost", "log")
 

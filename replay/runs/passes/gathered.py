@@ -21,7 +21,7 @@ from replay.engine.outcome import MIXED, Outcome
 from replay.policies.base import Evaluator, nested
 from replay.policies.remarks import Payable, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
-from replay.runs.passes.outcome_columns import outcome_values
+from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError

@@ -1,0 +1,75 @@
+"""What is chosen on some examples and reported on others: one record for tuning, fronts, gates and studies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples that something is fitted on, chosen on or reported on.
+
+    `where`: the condition that names them, None where none does. `examples`: how many they are; `repairs`: of these,
+    the mean over rollouts of those that an action repairs. `log` and `sha256` are of the log that they stand in, `ids`
+    and `questions` their hashes in order: by them other logs are held against what was seen.
+    """
+
+    where: str | None = None
+    examples: int = 0
+    repairs: float = 0.0
+    log: str | None = None
+    sha256: str | None = None
+    ids: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The examples as plain data, as a gate file has them."""
+        log = {"log": self.log} | ({} if self.sha256 is None else {"sha256": self.sha256})
+        counts = {"where": self.where, "examples": self.examples, "repairs": self.repairs}
+        return log | counts | {"ids": list(self.ids), "questions": list(self.questions)}
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Self:
+        """The examples of a record, which may have further keys."""
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        return cls(**known | {name: tuple(known.get(name, ())) for name in ("ids", "questions")})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, on which examples, and on which others it is reported.
+
+    `chosen`: the examples that a setting, a threshold or an action is chosen on, of `tried` ones; `best` is its name.
+    `reported`: the others, none where they are not known yet. `fitted`: those that a model was fitted on before, None
+    where none was. `folds`: of the examples fitted on, which then are those chosen on, by scores out of fold.
+    """
+
+    chosen: Rows
+    reported: Rows = Rows()
+    fitted: Rows | None = None
+    best: str | None = None
+    tried: int = 1
+    folds: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What was seen, as plain data, as a gate file has it."""
+        fitted = self.fitted or Rows()
+        return {"fitted_on": fitted.record(), "tuned_on": self.chosen.record() | {"folds": self.folds}}
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Self:
+        """The choice of a record, which may have further keys."""
+        fitted, chosen = (Rows.read(record[part]) for part in ("fitted_on", "tuned_on"))
+        return cls(chosen, fitted=fitted if fitted.examples else None, folds=record["tuned_on"].get("folds"))
+
+    @property
+    def on(self) -> str | None:
+        """The condition of the examples that a model is fitted on; None without one."""
+        return None if self.fitted is None else self.fitted.where
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Hashes of the questions that something was fitted or chosen on."""
+        return frozenset(question for rows in (self.fitted, self.chosen) if rows for question in rows.questions)

@@ -1,0 +1,259 @@
+"""Example cases as files: trace by trace with their texts, for programs, for people, and for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from replay.runs.explain.explain import explain
+from replay.runs.result.result import Result
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, Methods, method_policies
+from replay.studies.factcheck.setting import FactcheckSetting
+from toolkit.errors import counted
+from toolkit.log import Log, collect
+from toolkit.printable import printable
+from toolkit.show import SIMULATED, Number, Table, TableColumn, Tick, Words
+
+NO_TEXT = "the log has no texts of traces"
+
+
+@dataclass(frozen=True)
+class _CaseTrace:
+    """One trace of a case, as it was verified: `margin` is the lead of the best answer over the next after it."""
+
+    number: int
+    answer: str | None
+    right: bool | None
+    score: float | None
+    margin: float | None
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A claim with its traces. `kind` says which rule chose it, `ending` why the method `stopping` ended after `used`.
+
+    `answer` is that of `method`. `claims`: how many claims the rule holds on.
+    """
+
+    kind: str
+    claims: int
+    example: str
+    claim: str
+    gold: str | None
+    method: str
+    answer: str | None
+    right: bool | None
+    used: int
+    cap: int
+    ending: str
+    stopping: str
+    traces: tuple[_CaseTrace, ...]
+
+    @property
+    def margin(self) -> float | None:
+        """The lead when that method ended, or after all traces where none of them went on as far."""
+        return self.traces[min(self.used, len(self.traces)) - 1].margin if self.traces else None
+
+    @property
+    def best(self) -> float | None:
+        """The best score of its traces."""
+        return max((one.score for one in self.traces if one.score is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases that there are, and why there are no others."""
+
+    found: tuple[Case, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+COLUMNS = (
+    TableColumn("Case", Words(), "case"),
+    TableColumn("Claim", Words(), "example_id"),
+    TableColumn("Text of the claim", Words(), "claim"),
+    TableColumn("Gold", Words(), "gold"),
+    TableColumn("Method", Words(), "method"),
+    TableColumn("Answer", Words(), "answer"),
+    TableColumn("Right", Tick("true", "false"), "right"),
+    TableColumn("Stops after", Number(0), "stops_after"),
+    TableColumn("Trace", Number(0), "trace"),
+    TableColumn("Trace's answer", Words(), "trace_answer"),
+    TableColumn("Trace is right", Tick("true", "false"), "trace_right"),
+    TableColumn("Score", Number(4), "score"),
+    TableColumn("Margin after it", Number(4), "margin"),
+    TableColumn("Text of the trace", Words(), "text"),
+)
+
+
+def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+    """The traces of all cases, a row each; of each data set those of its own."""
+    rows = [
+        (dataset, c.kind, c.example, c.claim, c.gold, c.method, c.answer, c.right, c.used, t.number + 1, t.answer,
+         t.right, t.score, t.margin, t.text)
+        for dataset, found in cases for c in found.found for t in c.traces
+    ]  # fmt: skip
+    whole = Table("", (TableColumn("Dataset", Words(), "dataset"), *COLUMNS), tuple(rows))
+    return whole.csv({"simulated": "true"} if simulated else {})
+
+
+def cases_told(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
+    """A line for each case, without its texts."""
+    for dataset, found in cases:
+        for case in found.found:
+            gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
+            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number(case.margin)}"
+            which = f"{dataset}, {case.kind}: {_named(case.example)}"
+            yield f"{which}; gold {gold}; answer of {case.method}: {answer}; {case.stopping} {ends}"
+        yield from (f"{dataset}: {why}" for why in found.missing)
+    yield "traces and texts of the cases are in `cases.csv`, and at the end of `report.md`"
+
+
+def _named(text: str | None) -> str:
+    """A text of the log as a name in one line."""
+    return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
+
+
+def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
+    """The cases for people, with the texts of claim and traces."""
+    lines = ["## Example cases", ""]
+    lines += [f"> **{SIMULATED}**", ""] * simulated
+    lines += ["The first claim, by its id, on which each rule holds; the rules and the verdicts see gold.", ""]
+    for dataset, found in cases:
+        for case in found.found:
+            lines += _written(dataset, case)
+        lines += [f"- {_plain(dataset)}: {_plain(why)}" for why in found.missing]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _written(dataset: str, case: Case) -> Iterator[str]:
+    yield f"### {_plain(case.kind[0].upper() + case.kind[1:])}: `{printable(case.example)}`, {_plain(dataset)}"
+    yield ""
+    yield from _block(case.claim)
+    yield ""
+    yield f"- gold: {_plain(case.gold)}; answer of {case.method}: {_plain(case.answer)} ({_verdict(case.right)})"
+    ending = f" ({case.ending})" if case.ending else ""
+    stops = f"{case.stopping} ends after {case.used} of {counted(case.cap, 'trace')}{ending}"
+    yield f"- {stops}; margin then: {_number(case.margin)}"
+    yield f"- best score: {_number(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
+    yield ""
+    yield "| trace | answer |  | score | margin after it |"
+    yield "| --: | :-- | :-- | --: | --: |"
+    for one in case.traces:
+        cells = (str(one.number + 1), _plain(one.answer), _verdict(one.right), _number(one.score), _number(one.margin))
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    if all(one.text is None for one in case.traces):
+        yield f"- {NO_TEXT}"
+        yield ""
+    for one in case.traces:
+        if one.text is not None:
+            yield f"Trace {one.number + 1}:"
+            yield ""
+            yield from _block(one.text)
+            yield ""
+
+
+def _block(text: str) -> Iterator[str]:
+    """A text line by line, as it is."""
+    return (f"    {printable(line)}".rstrip() for line in text.split("\n"))
+
+
+def _verdict(right: bool | None) -> str:
+    return {None: "unjudged", True: "right", False: "wrong"}[right]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _plain(text: Any) -> str:
+    """Text of a log in one line that Markdown leaves alone."""
+    if text is None:
+        return "–"
+    shown = printable(str(text))
+    for sign in "\\|*_`<":
+        shown = shown.replace(sign, f"\\{sign}")
+    return shown
+
+
+ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted": "the log ran out of traces"}
+
+
+def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
+    """A claim on which adaptive stopping ends as soon as it may, one on which it takes all traces, and one on which the
+    verifier is wrong: its best-scored trace is, though one that it scored is right.
+    """
+    if main.result is None:
+        return Cases(missing=tuple(dict.fromkeys(main.missing.values())))
+    known, found, missing = {policy.name for policy in main.result.policies}, [], []
+    for kind, method, ids in _kinds(log, setting, main.result):
+        if method not in known:
+            missing.append(f"{kind}: {main.missing.get(method, 'not replayed')}")
+        elif ids.is_empty():
+            missing.append(f"{kind}: no claim")
+        else:
+            found.append(_case(log, setting, main.result, kind, method, ids))
+    return Cases(tuple(found), tuple(missing))
+
+
+def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:
+    """Each kind, the method that it is of, and the ids on which its rule holds, in order."""
+    rows = result.outcomes.select("policy", "example_id", "traces", "ending", "correct").collect()
+    adaptive, best = (rows.filter(policy=name).sort("example_id") for name in (ADAPTIVE, BEST))
+    least = setting.margin.min_valid
+    early = adaptive.filter((pl.col("ending") == "rule") & (pl.col("traces") == least))["example_id"]
+    late = adaptive.filter((pl.col("ending") == "cap") & (pl.col("traces") == setting.cap))["example_id"]
+    wrong = best.filter(pl.col("correct") == 0)["example_id"]
+    right = _scored(log, setting, wrong).filter(pl.col("correct") & pl.col("score").is_not_null())["example_id"]
+    yield f"stops after {counted(least, 'trace')}", ADAPTIVE, early
+    yield f"takes all {counted(setting.cap, 'trace')}", ADAPTIVE, late
+    yield "the verifier is wrong", BEST, wrong.filter(wrong.is_in(right.implode()))
+
+
+def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame:
+    """The first traces of examples, up to the cap, with the verifier's score."""
+    columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
+    traces = log.scan("traces", columns).filter(
+        (pl.col("pool") == setting.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") < setting.cap)
+        & pl.col("example_id").is_in(ids.implode())
+    )  # fmt: skip
+    scores = log.scan("verifications", ["trace_id", "verifier", "score"])
+    scores = scores.filter(pl.col("verifier") == setting.verifier).select("trace_id", "score")
+    return collect(traces.join(scores, on="trace_id", how="left"), log).sort("example_id", "sample_index")
+
+
+def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method: str, ids: pl.Series) -> Case:
+    example = str(ids[0])
+    asked = collect(
+        log.scan("examples", ["example_id", "question", "gold"]).filter(pl.col("example_id") == example), log
+    )
+    told = explain(log, method_policies(setting, (method,)), method, example, texts=True)
+    outcomes = result.outcomes.filter(pl.col("example_id") == example).select("policy", "traces", "ending")
+    stop = next(outcomes.collect().filter(policy=ADAPTIVE).iter_rows(named=True), {})
+    texts = {} if told.texts is None else dict(told.texts.select("sample", "text").iter_rows())
+    right = dict(_scored(log, setting, ids[:1]).select("sample_index", "correct").iter_rows())
+    outcome = told.outcomes.row(0, named=True)
+    return Case(
+        kind=kind,
+        claims=len(ids),
+        example=example,
+        claim=asked["question"][0],
+        gold=asked["gold"][0],
+        method=method,
+        answer=outcome["answer"],
+        right=None if outcome["correct"] is None else bool(outcome["correct"]),
+        used=int(stop.get("traces", setting.cap)),
+        cap=setting.cap,
+        ending=ENDINGS.get(stop.get("ending", ""), ""),
+        stopping=ADAPTIVE,
+        traces=tuple(
+            _CaseTrace(number, answer, right.get(number), score, lead, texts.get(number))
+            for number, answer, score, lead in told.steps.select("sample", "answer", "score", "lead").iter_rows()
+            if number is not None
+        ),
+    )
