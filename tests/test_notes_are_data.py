@@ -14,16 +14,15 @@ import replay
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
 from replay.runs.saved.shown import ranked_input as _ranked
-from replay.studies.factcheck.budgets.sensitivity import sensitivity
+from replay.studies.factcheck.budgets import sensitivity
 from replay.studies.factcheck.figures import undone
-from replay.studies.factcheck.published import FactcheckSetting
 from replay.studies.factcheck.report import report_of
+from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.factcheck.study import study_log
-from replay.studies.kit.cells import warned
-from replay.studies.recovery.around import LACKING
 from replay.studies.recovery.interventions import InterventionSetting, choose
+from replay.studies.recovery.report import _warned
 from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.study import study_dataset
+from replay.studies.recovery.study import LACKING, study_dataset
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note
@@ -162,7 +161,7 @@ def recovery(log: Path) -> dict[str, Any]:
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
-        "warnings": len(list(warned(study.dataset, study.result, alone=True))),
+        "warnings": len(list(_warned(study, alone=True))),
         "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],
@@ -182,7 +181,7 @@ def test_the_study_of_fact_checking(
     claims: Path, reworded: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = partial(sensitivity, margins=(0.1,), minima=(3,), bootstraps=(3,))
-    monkeypatch.setattr("replay.studies.factcheck.budgets.sensitivity.sensitivity", few)
+    monkeypatch.setattr("replay.studies.factcheck.budgets.sensitivity", few)
     told = factcheck(claims)
     codes = reworded()
     assert factcheck(claims) == told

@@ -47,6 +47,16 @@ def of_dataset(where: str | None, dataset: str) -> str:
     return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
 
 
+def reported(log: Log, dev: str | None = None) -> str | None:
+    """The condition of the examples to report where none is given: the test split where there is one; None: all.
+
+    Examples of `dev`, which are learnt from, are never among them.
+    """
+    split = collect(log.scan("examples", ["split"]).select("split"), log)["split"]
+    conditions = [TEST] if has_test(split) else []
+    return " AND ".join(conditions if dev is None else [*conditions, without(None, dev)]) or None
+
+
 def without(where: str | None, other: str) -> str:
     """The condition on the examples of one condition, or on all, on which another does not hold."""
     left = f"NOT coalesce(({other}), false)"

@@ -12,12 +12,21 @@ import polars as pl
 import pytest
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
-from replay.studies.factcheck.methods.methods import SURROGATE
-from replay.studies.factcheck.published import FactcheckSetting, PublishedPool
-from replay.studies.factcheck.simulated import heldout
-from replay.studies.factcheck.simulated.check import KNOWN, check_simulation
-from replay.studies.factcheck.simulated.fidelity import HeldOut, HeldOutNumber, Known, Line, check_table
-from replay.studies.factcheck.simulated.heldout import POOLS, signs
+from replay.studies.factcheck import fidelity
+from replay.studies.factcheck.fidelity import (
+    KNOWN,
+    POOLS,
+    HeldOut,
+    HeldOutNumber,
+    Known,
+    Line,
+    check_simulation,
+    check_table,
+    signs,
+)
+from replay.studies.factcheck.published import PublishedPool
+from replay.studies.factcheck.runs import SURROGATE
+from replay.studies.factcheck.setting import FactcheckSetting
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log
@@ -108,7 +117,7 @@ def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     assert len(lines) == {"quantemp": 50, "claimdecomp": 31}[name]
     if name == "quantemp":  # the thesis finds the surrogate ahead of both at each of these budgets but one
         setting = FactcheckSetting("n16", "lora", CLAIM_FEATURES, asked={"where": "split = 'test'", "resamples": 1})
-        found = list(heldout._signs(log, POOLS[name][0], setting))
+        found = list(fidelity._signs(log, POOLS[name][0], setting))
         assert "".join("+" if one.simulated > 0 else "-" for one in found) == "-----" + "---+-"
 
 
@@ -193,10 +202,10 @@ def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.M
     """Differences to generation order keep the error of their claims; those to the random one have more."""
     pool = PublishedPool("QuanTemp test", 15)  # whose published budgets the log's 15 traces have, too
     setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 20})
-    monkeypatch.setattr(heldout, "ORDERS_DRAWN", 2)
-    both = {one.what: one.error for one in heldout._signs(small, pool, setting)}
-    monkeypatch.setattr(heldout, "_one_order", lambda log, asked: {})
-    alone = {one.what: one.error for one in heldout._signs(small, pool, setting)}
+    monkeypatch.setattr(fidelity, "ORDERS_DRAWN", 2)
+    both = {one.what: one.error for one in fidelity._signs(small, pool, setting)}
+    monkeypatch.setattr(fidelity, "_one_order", lambda log, asked: {})
+    alone = {one.what: one.error for one in fidelity._signs(small, pool, setting)}
     for what, error in alone.items():
         assert (both[what] > error + 0.01) if "random" in what else (both[what] == error), what
 

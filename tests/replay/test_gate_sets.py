@@ -26,7 +26,7 @@ from replay.gatefit.gate_set import (
     rule_gates,
     scopes_of,
 )
-from replay.studies.kit.gaps import told_among
+from replay.studies.recovery.study import told_among
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"

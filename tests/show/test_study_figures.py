@@ -12,7 +12,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.budgets.setting_maps import SweptSettings, setting_maps
+from replay.studies.factcheck.figures import SweptSettings, setting_maps
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness
 from toolkit.errors import ThinkbackError
 from toolkit.show import (

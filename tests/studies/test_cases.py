@@ -9,10 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.methods.cases import Cases, cases_csv, cases_markdown, cases_told
-from replay.studies.factcheck.methods.method_cases import example_cases
-from replay.studies.factcheck.methods.methods import replay_methods
-from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.factcheck.cases import Cases, cases_csv, cases_markdown, cases_told, example_cases
+from replay.studies.factcheck.runs import replay_methods
+from replay.studies.factcheck.setting import FactcheckSetting
 from toolkit.log import write_log
 
 # gold, and answer and score of each trace; with the thesis's margin of 0.15 from three traces on

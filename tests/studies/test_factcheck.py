@@ -14,11 +14,11 @@ from typer.testing import Result
 from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.budgets.wall_clock import scored_pools
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.budgets.budget_figures import budget_panels
-from replay.studies.factcheck.budgets.sensitivity import sensitivity
-from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, SURROGATE, TITLES, replay_methods
-from replay.studies.factcheck.published import FactcheckSetting
-from replay.studies.kit.cells import cell, compared
+from replay.studies.factcheck.budgets import sensitivity
+from replay.studies.factcheck.figures import _budget_panels
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, compared, replay_methods
+from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.kit.cells import cell
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
@@ -40,7 +40,7 @@ def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     )
     fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces")
     study = SimpleNamespace(budgets=SimpleNamespace(pools=[fixed]), dataset="s")
-    ((_, curves),) = budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
+    ((_, curves),) = _budget_panels(study, {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 

@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from replay.studies.kit.figures import StudyFigure, drawable, undrawn
-from replay.studies.kit.gaps import Gap, said_of
-from replay.studies.kit.layout import Surroundings, laid_out, tables_of
 from replay.studies.kit.published import PublishedDataset, PublishedWork
-from replay.studies.kit.report import StudyReport, by_dataset
-from replay.studies.kit.sheet import Row, Sheet, Theirs, intervals, listed, numbers, words
+from replay.studies.kit.report import StudyFigure, StudyReport, by_dataset, drawable, undrawn
+from replay.studies.kit.sheet import (
+    Gap,
+    Row,
+    Sheet,
+    Surroundings,
+    Theirs,
+    intervals,
+    laid_out,
+    listed,
+    numbers,
+    said_of,
+    tables_of,
+    words,
+)
 from tests.studies.claims import rows
 from toolkit.show import ShownInterval
 

@@ -15,10 +15,9 @@ from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
-from replay.studies.latent.gains import Gain
-from replay.studies.latent.questions import Answer, VerdictOn, gain_verdict
 from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
+from replay.studies.latent.verdicts import Answer, Gain, VerdictOn, gain_verdict
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.worth import HONEST, WHOLE

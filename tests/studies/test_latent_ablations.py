@@ -14,15 +14,22 @@ from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent.placed_traces import placed_traces
 from replay.latent.probe_samples import as_many
-from replay.studies.kit.figures import drawn
+from replay.studies.kit.report import drawn
 from replay.studies.latent import ablations
-from replay.studies.latent.ablated import FITTED, READERS, TEMPERATURES, TRANSFER, VOTES
-from replay.studies.latent.ablation_tables import ABLATION_SHEETS
 from replay.studies.latent.ablations import ablations_of
-from replay.studies.latent.figures import PAPER_FIGURES
+from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.report import study_latent
-from replay.studies.latent.settings import LatentSetting
-from replay.studies.latent.study import LatentStudy, study_log
+from replay.studies.latent.study import (
+    FITTED,
+    READERS,
+    TEMPERATURES,
+    TRANSFER,
+    VOTES,
+    LatentSetting,
+    LatentStudy,
+    study_log,
+)
+from replay.studies.latent.tables import ABLATION_SHEETS
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
 from toolkit.log import Log, collect, open_log, write_log
@@ -152,7 +159,7 @@ def test_conditional_self_correction_is_that_of_a_plain_loop(ablated: tuple[Late
         assert made.corrected is not None
         assert made.scores is not None
         assert chosen is not None
-        (_, (line, best)), *_ = PAPER_FIGURES["figure_4_self_correction"].shows(study)
+        (_, (line, best)), *_ = FIGURES["figure_4_self_correction"].shows(study)
         score, probe, again = (one[~chosen] for one in (made.scores["projection"], made.probe, made.corrected))
         assert (line.k[0], line.estimate[0]) == (1, pytest.approx(probe.mean()))
         assert (line.k[-1], line.estimate[-1]) == (2, pytest.approx(again.mean()))
@@ -164,8 +171,8 @@ def test_conditional_self_correction_is_that_of_a_plain_loop(ablated: tuple[Late
 
 @pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow)])
 def test_figures_are_whole(ablated: tuple[LatentStudy, ...], width: float) -> None:
-    made = drawn(PAPER_FIGURES, ablated[0], width)
-    assert set(PAPER_FIGURES) == set(made)
+    made = drawn(FIGURES, ablated[0], width)
+    assert set(FIGURES) == set(made)
     for figure in made.values():
         assert figure.get_figwidth() == width
         assert figure.get_figheight() <= HIGHEST

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from replay.studies.factcheck.fidelity import GOLD
 from replay.studies.factcheck.published import WORK, published
-from replay.studies.factcheck.simulated.check import GOLD
 from replay.studies.kit.published import document
 from toolkit.errors import ThinkbackError
 

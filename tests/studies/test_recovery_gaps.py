@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
-from replay.studies.kit.gaps import told_left_out
+from replay.studies.kit.cells import told_left_out
 from replay.studies.recovery.figures import missing_figures
 from replay.studies.recovery.interventions import caveats
 from replay.studies.recovery.report import tables as tables_of

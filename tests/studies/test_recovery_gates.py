@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.recommend.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
-from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.gates import FEWEST
+from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy

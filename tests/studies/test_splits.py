@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from replay.data.conditions import reported
 from replay.data.contents import read_contents
-from replay.studies.kit.choices import pools_of, reported
+from replay.studies.factcheck.setting import pools_of
 from tests.studies.claims import simulated, written
 from toolkit.log import Log, open_log
 

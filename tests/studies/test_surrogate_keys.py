@@ -10,9 +10,8 @@ import pytest
 
 import thinkback as tb
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
-from replay.studies.factcheck.budgets.fixed_budgets import at_keys
-from replay.studies.factcheck.budgets.sensitivity import FORGETTINGS, RIDGES, surrogate_keys
-from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.factcheck.budgets import FORGETTINGS, RIDGES, at_keys, surrogate_keys
+from replay.studies.factcheck.setting import FactcheckSetting
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import ShownInterval

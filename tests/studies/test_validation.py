@@ -9,8 +9,8 @@ import pytest
 
 from replay.analyses.budgets.budgets import budgets
 from replay.analyses.report.verifier_calibration import calibrations, scored_traces
-from replay.studies.factcheck.budgets.fixed_budgets import Validation, validation_budgets
-from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.factcheck.budgets import Validation, validation_budgets
+from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import shown
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log

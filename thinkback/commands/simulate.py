@@ -141,9 +141,15 @@ def _planted(
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
-    from replay.studies.factcheck.simulated.check import check_simulation
-    from replay.studies.factcheck.simulated.fidelity import check_table, held_out_table
-    from replay.studies.factcheck.simulated.heldout import ONE_ORDER, REASONS, TRACES, held_out
+    from replay.studies.factcheck.fidelity import (
+        ONE_ORDER,
+        REASONS,
+        TRACES,
+        check_simulation,
+        check_table,
+        held_out,
+        held_out_table,
+    )
     from thinkback import console
 
     lines = check_simulation(log, dataset, pool)
@@ -167,7 +173,7 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
 def _logs(dataset: str, first: int) -> Iterator[Log]:
     """Logs of the data set by as many seeds, each gone once the next one is asked for."""
     from generate.simulation.claims import simulate_claims
-    from replay.studies.factcheck.simulated.heldout import TRACES
+    from replay.studies.factcheck.fidelity import TRACES
     from toolkit.work_places import scratch_folder
 
     for seed in range(first, first + SEEDS):

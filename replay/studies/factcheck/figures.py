@@ -1,32 +1,43 @@
-"""Figures 5.1, 5.2 and B.1 of the thesis with their paired differences, and the verifiers' calibration."""
+"""Figures 5.1, 5.2 and B.1 of the thesis with their paired differences, calibration, and heat maps of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from replay.studies.factcheck.budgets.budget_figures import (
-    LINES,
-    REFERENCES,
-    budget_curves,
-    budget_differences,
-    difference_panels,
-    known_orders,
-    served,
-    trade_off,
-)
-from replay.studies.factcheck.budgets.setting_maps import HEATS, SweptSettings, setting_maps
-from replay.studies.factcheck.calibration import calibration_figure, reliability_panels
-from replay.studies.factcheck.methods.methods import VERIFYING
+import polars as pl
+
+from replay.analyses.budgets.surrogate_keys import gaps
+from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
+from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
-from replay.studies.kit.gaps import reasons, said_of
+from replay.studies.kit.cells import reasons
 from replay.studies.kit.report import by_dataset
-from toolkit.show import WIDTH, warned
+from replay.studies.kit.sheet import said_of
+from toolkit.show import (
+    WIDTH,
+    DifferenceCurve,
+    Heat,
+    MethodPoint,
+    PlottedCurve,
+    ReliabilityPanel,
+    curves_figure,
+    differences_figure,
+    heat_figure,
+    reliability_figure,
+    trade_offs_figure,
+    warned,
+)  # fmt: skip
+from toolkit.show.drawing.page import HIGHEST
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LINES = {"generation": "generation order", "random": "random, one order", "surrogate": "surrogate-guided"}
+REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score"}
 BUDGETS = {
     "figure_5_2": ("Macro-F1 under fixed verifier budgets", LINES),
     "figure_B_1": ("Fixed budgets with the verifier-score reference", LINES | REFERENCES),
@@ -36,37 +47,173 @@ DIFFERENCES = {
     "figure_B_1_differences": (("score", "surrogate"), ("random, expected", "generation")),
 }
 """Pairs of orders, the first less the second."""
-PAIRED = "paired differences, with their intervals: "
+CALLS = "verifier calls, k"
 
 
 def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]:
     """The figures by the names of their files, each with the warnings of its runs; several data sets side by side."""
     made: dict[str, Figure] = {}
+    setting = studies[0].setting
+    around: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
     main = said_of(studies, lambda study: study.warnings[""])
     fixed = said_of(studies, lambda study: study.warnings["B.4"])
-    if any(served(study) for study in studies):
-        made["figure_5_1"] = warned(trade_off(studies, _theirs, width), main)
+    if shown := {study.dataset: points for study in studies if (points := _trade_off(study))}:
+        made["figure_5_1"] = warned(trade_offs_figure(
+            shown, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
+            quality="Macro-F1", **around,
+        ), main)  # fmt: skip
     for name, (title, lines) in BUDGETS.items():
-        if any(known_orders(study, lines) for study in studies):
-            note = f"{PAIRED}{name}_differences"
-            made[name] = warned(budget_curves(studies, title, lines, note, Study.points, width), fixed)
-        pairs = DIFFERENCES[f"{name}_differences"]
-        if panels := list(difference_panels(studies, pairs, Study.points)):
-            made[f"{name}_differences"] = warned(budget_differences(studies, panels, width), fixed)
-    if scored := reliability_panels(studies):
-        made["calibration"] = warned(calibration_figure(studies, scored, width), main)
+        panels = [(study.dataset, panel) for study in studies for panel in _budget_panels(study, lines)]
+        if panels:
+            made[name] = warned(curves_figure(
+                [panel for _, panel in panels], scales=[dataset for dataset, _ in panels], title=title, x=CALLS,
+                y="Macro-F1, %", doubling=False, **around, banded=0,
+                note=f"paired differences, with their intervals: {name}_differences",
+            ), fixed)  # fmt: skip
+        if less := list(_differences(studies, DIFFERENCES[f"{name}_differences"])):
+            made[f"{name}_differences"] = warned(differences_figure(
+                less, title="Paired differences under fixed verifier budgets", x=CALLS, y="Macro-F1, points",
+                published="published (random: one order)", **around,
+            ), fixed)  # fmt: skip
+    if scored := [panel for study in studies for panel in _reliability(study)]:
+        made["calibration"] = warned(reliability_figure(
+            scored, title="Calibration of the verifiers", x="mean score", y="right traces",
+            note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **around,
+        ), main)  # fmt: skip
     return made | by_dataset(studies, lambda study: setting_maps(_swept(study), width))
+
+
+def _served(study: Study) -> list[str]:
+    """The methods that the log can serve."""
+    return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
+
+
+def _trade_off(study: Study) -> dict[str, MethodPoint]:
+    """Verifier calls and macro-F1 of these methods, beside the published points."""
+    points = {}
+    for name in _served(study):
+        calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
+        if calls is not None and quality is not None:
+            points[TITLES[name].removesuffix(" (baseline)")] = MethodPoint(calls, quality, _theirs(study, name))
+    return points
+
+
+def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str, list[PlottedCurve]]]:
+    """The lines of each pool whose budgets are known."""
+    for fixed in study.budgets.pools:
+        curves = []
+        for order, name in lines.items():
+            rows = fixed.made.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
+            if rows["estimate"].null_count() == len(rows):
+                continue
+            k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
+            diagnostic, theirs = bool(rows["diagnostic"][0]), tuple(study.points(fixed, order, k).items())
+            curves.append(PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
+        if curves:
+            yield f"{study.dataset}, {fixed.name}", curves
+
+
+def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[DifferenceCurve]:
+    """Paired differences in macro-F1, one order less another, in points: for each pair a panel a pool."""
+    names = LINES | REFERENCES
+    for first, second in pairs:
+        for study in studies:
+            for fixed in study.budgets.pools:
+                found = gaps(fixed.made, first, second)
+                if not found:
+                    continue
+                ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in found.values())
+                estimate, low, high = zip(*ends, strict=True)
+                one, two = (
+                    study.points(fixed, order.removesuffix(", expected"), tuple(found)) for order in (first, second)
+                )
+                theirs = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
+                name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
+                yield DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
+
+
+def _reliability(study: Study) -> Iterator[ReliabilityPanel]:
+    """Share of right traces over the verifier's score: a panel a verifier, where scores are chances."""
+    for one in study.calibration:
+        if one.found is not None and one.found.ece is not None and one.found.bins:
+            points = [(p.score, p.right) for p in one.found.bins if p.score is not None and p.right is not None]
+            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in points)
+            yield ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
+
+
+HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
+
+
+@dataclass(frozen=True)
+class SweptSettings:
+    """What maps show: margin, cap, min_valid, bootstrap, metric and estimate of settings, and those to be framed."""
+
+    table: pl.DataFrame
+    dataset: str
+    margin: Margin
+    cap: int
+    simulated: bool = False
+    warnings: Sequence[str] = ()
+
+    def known(self, metric: str) -> bool:
+        """Whether any setting has a number."""
+        return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
+
+
+def setting_maps(swept: SweptSettings, width: float = WIDTH) -> dict[str, Figure]:
+    """A figure each for macro-F1 and operations, by the names of their files.
+
+    On a page that is too narrow for all minima, those of the framed setting stand for all.
+    """
+    made = {}
+    for metric, words in HEATS.items():
+        if not swept.known(metric):
+            continue
+        table = swept.table.filter(pl.col("metric") == metric)
+        figure = _map(swept, table, words, width)
+        if figure.get_figheight() > HIGHEST:
+            own = table.filter(pl.col("min_valid") == swept.margin.min_valid)
+            figure = _map(swept, own, words, width, left_out=len(own) < len(table))
+        made[f"sensitivity_{metric}"] = warned(figure, swept.warnings)
+    return made
+
+
+def _map(swept: SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
+    """Margin by cap, a row of panels for each bootstrap pool and a column for each minimum."""
+    scale = 100 if words.endswith("%") else 1
+    margins, caps, minima, firsts = (
+        table[column].unique(maintain_order=True).to_list() for column in ("margin", "cap", "min_valid", "bootstrap")
+    )
+    value = {
+        tuple(key): v for *key, v in table.select("bootstrap", "min_valid", "margin", "cap", "estimate").iter_rows()
+    }
+    own = swept.margin
+    panels = []
+    for first in firsts:
+        for least in minima:
+            found = [[value.get((first, least, m, c)) for c in caps] for m in margins]
+            cells = tuple(tuple(None if v is None else scale * v for v in row) for row in found)
+            name = "adaptive" if first is None else f"surrogate from {first}"
+            shown = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
+            marked = (str(swept.cap), f"{own.threshold:g}") if least == own.min_valid else None
+            panels.append(Heat(f"{name}, min. {least}", *shown, cells, marked))
+    notes = ["framed: the study's own margin, cap and minimum"] if any(panel.framed for panel in panels) else []
+    notes += ["other minima: see the table `sensitivity`"] if left_out else []
+    return heat_figure(
+        panels, columns=len(minima), title=f"{words}, by setting: {swept.dataset}", x="cap", y="margin", decimals=1,
+        note="; ".join(notes), simulated=swept.simulated, width=width,
+    )  # fmt: skip
 
 
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
     found = []
-    if len(served(study)) < len(VERIFYING):
-        found.append(_lacks("figure 5.1", bool(served(study)), reasons(study.main.missing)))
+    if len(_served(study)) < len(VERIFYING):
+        found.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
         found.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
     for name, (_, lines) in BUDGETS.items():
-        number, drawn = name.removeprefix("figure_").replace("_", "."), bool(known_orders(study, lines))
+        number, drawn = name.removeprefix("figure_").replace("_", "."), any(_budget_panels(study, lines))
         gaps = study.budgets.gaps
         own = [str(gap) for gap in gaps if gap.order in lines] or ([] if drawn else [*map(str, gaps)])
         if lacking := [*own, *study.budgets.validation.missing, *_unseen_pools(study)]:
@@ -91,7 +238,7 @@ def _unpublished(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
         return []
-    return [name for name in served(study) if _theirs(study, name) is None]
+    return [name for name in _served(study) if _theirs(study, name) is None]
 
 
 def _unseen_pools(study: Study) -> Iterator[str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.analyses.report.trace_buckets import Bucket
-from replay.studies.factcheck.methods.verifying import VerifyingSetting
 from replay.studies.kit.published import PublishedDataset, PublishedWork
 from toolkit.errors import ThinkbackError, suggest
 
@@ -81,10 +80,3 @@ def pool_of(dataset: str, split: str, size: int) -> PublishedPool:
 def bucket_keys(bucket: Bucket) -> dict[str, Any]:
     """The keys of a bucket's row in the published table B.1."""
     return {"method": bucket.policy, "traces_from": bucket.first, "traces_to": bucket.last}
-
-
-class FactcheckSetting(VerifyingSetting):
-    """What the study is run on: tables of fixed budgets show those of table B.4 of its sizes of pool."""
-
-    budgets = BUDGETS
-    hours = "hours: summed latency of the calls, as in the thesis"

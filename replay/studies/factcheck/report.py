@@ -2,38 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from replay.data.conditions import matching
+from replay.data.conditions import matching, reported
 from replay.data.contents import opened
-from replay.studies.factcheck.appendix import APPENDIX, COSTS, MEANS
-from replay.studies.factcheck.around import surroundings
-from replay.studies.factcheck.budgets.budget_tables import FIXED_KEYS, FOUND, ORDERS
-from replay.studies.factcheck.budgets.method_tables import PAIRED, PREDICTION_SETS, VARIANTS
-from replay.studies.factcheck.budgets.sensitivity import SETTINGS, SETTINGS_OF_KEYS
-from replay.studies.factcheck.calibration import CALIBRATION
+from replay.studies.factcheck.cases import cases_csv, cases_markdown, cases_told
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.methods.cases import cases_csv, cases_markdown, cases_told
-from replay.studies.factcheck.published import FactcheckSetting
+from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
+from replay.studies.factcheck.published import CAP, TOTALS, published_claims
 from replay.studies.factcheck.published import published as numbers_of
-from replay.studies.factcheck.record import record, replayed
-from replay.studies.factcheck.study import Study, study_log
-from replay.studies.factcheck.tables import MAIN_TABLES
-from replay.studies.kit.choices import choose, datasets_without, own_pools, pools_of, refuse_none_left, reported
-from replay.studies.kit.gaps import said_of, told_left_out
-from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, record_of
+from replay.studies.factcheck.setting import (
+    FactcheckSetting,
+    choose,
+    datasets_without,
+    own_pools,
+    pools_of,
+    refuse_none_left,
+)
+from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
+from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
+from replay.studies.kit.cells import told_left_out
+from replay.studies.kit.report import StudyReport, record_of, told_intervals, told_log
+from replay.studies.kit.sheet import Gap, Sheet, Shown, Surroundings, said_of, tables_of
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.errors import ThinkbackError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
 from toolkit.show import WIDTH, inches
 
-SHEETS = (
-    *MAIN_TABLES, *APPENDIX, FIXED_KEYS, *ORDERS, *FOUND, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS,
-    PREDICTION_SETS, *CALIBRATION,
-)  # fmt: skip
+ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
+
+
+def _made(study: Study) -> Mapping[str, Any]:
+    """The record of the main run, with what is said of it."""
+    made = {"log": {"name": study.name}} if study.main.result is None else study.main.result.provenance
+    return {**made, "notes": [note.record() for note in study.notes]}
+
+
+def record(study: Study) -> dict[str, Any]:
+    """What the study adds to it."""
+    setting = study.setting
+    return {"where": None} | {name: getattr(setting, name) for name in ASKED} | {
+        "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
+        "published": None if setting.published is None else setting.published.dataset,
+    }  # fmt: skip
+
+
+def _replayed(study: Study) -> Iterator[str]:
+    """The same in words, for people."""
+    made, setting = _made(study), study.setting
+    yield told_log(made, study.simulated)
+    yield f"data sets: `{study.dataset}`"
+    yield f"claims: {'all' if made.get('where') is None else made.get('where')}; {study.main.n:,} are compared"
+    caps = ", ".join(str(cap) for cap in study.caps)
+    yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
+    if (fixed := study.budgets.validation.fixed) is not None:
+        n, pool = fixed.made.result.statistics.n, study.budgets.validation.pool
+        yield f"for fixed budgets alone: {n:,} claims of the split `{fixed.split}`, pool `{pool}`"
+    others = "none" if setting.other_verifier is None else f"`{setting.other_verifier}`"
+    if setting.published is not None:
+        yield f"shown for comparison: the published numbers of {setting.published.dataset}"
+    yield f"verifier: `{setting.verifier}`; the other one: {others}"
+    yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
+    yield f"{told_intervals(made)}; random order: seed {setting.random_seed}; `orders`: means over {setting.orders}"
+    yield "`run.json` holds all of this, the policies and the versions"
+
+
+OWN_CAPS = (*LARGER, "B.3", "B.4")
+"""Tables whose rows say their cap themselves, or that have none."""
+
+
+def _surroundings(studies: Sequence[Study], name: str) -> Surroundings[Study]:
+    """Of the tables of a log of this name."""
+    simulated = studies[0].simulated
+    return Surroundings(
+        simulated=simulated,
+        suffix=f", {name} (simulated)" if simulated else f", {name}",
+        above=lambda sheet, parts: said_of(parts, lambda one: one.warnings.get(sheet.runs, one.warnings[""])),
+        below=_unlike,
+        gaps=lambda sheet, parts: map(Gap, said_of(parts, lambda one: one.missing.get(sheet.runs, ()))),
+    )
+
+
+def _unlike(sheet: Sheet[Study], parts: Sequence[Study], shown: Shown) -> list[str]:
+    """How the published numbers of a table are of something else than its own."""
+    return said_of(parts, lambda study: unlike(study, sheet.number, shown.published)) if shown.published else []
+
+
+def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
+    """How the published numbers in some columns of a table are of something else than a data set's own."""
+    numbers = study.setting.published
+    if numbers is None or not number:
+        return
+    if not any(numbers.dataset.lower() in name.lower() for name in (study.name, study.dataset)):
+        of = f"`{study.name}` ({study.dataset})"
+        yield f"published: of {numbers.dataset}, which {of} is not by its name: differences are between data sets too"
+        if number in OTHER:
+            yield f"published: of a prompted verifier of 7B parameters, here of `{study.setting.other_verifier}`"
+    if not TOTALS.isdisjoint(columns) and study.other_claims(number):
+        ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
+        yield f"published totals are of {published_claims(numbers):,} claims, these of {ours}: no differences"
+    if number not in OWN_CAPS and study.setting.cap != CAP:
+        yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
+
+
+SHEETS = (*MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
@@ -120,9 +195,9 @@ def study_factcheck(
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
     """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
-    tables = tables_of(SHEETS, studies, surroundings(studies, name))
+    tables = tables_of(SHEETS, studies, _surroundings(studies, name))
     own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
-    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, surroundings(own, name))
+    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, _surroundings(own, name))
 
     cases = [(study.dataset, study.cases) for study in studies]
 
@@ -134,11 +209,11 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         tables=tables,
         draw=lambda: figures(studies, width),
         words={
-            "What was replayed": said_of(studies, replayed),
+            "What was replayed": said_of(studies, _replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *said_of(studies, undone)],
         },
-        record=record_of("factcheck", studies, record),
+        record=record_of("factcheck", studies, record, _made),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},

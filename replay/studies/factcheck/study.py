@@ -10,28 +10,42 @@ from types import MappingProxyType
 from typing import Any
 
 from replay.analyses.budgets.pool_depth import pool_depth
-from replay.analyses.budgets.wall_clock import wall_clock
-from replay.analyses.report.verifier_calibration import calibrations
+from replay.analyses.budgets.wall_clock import WallClock, wall_clock
+from replay.analyses.report.verifier_calibration import VerifierCalibration, calibrations
+from replay.analyses.tune.fitted import SettingSweep
 from replay.data.conditions import matching, refuse_overlap
 from replay.data.contents import read_contents
-from replay.studies.factcheck.budgets import sensitivity
-from replay.studies.factcheck.budgets.budget_tables import many_left_out
-from replay.studies.factcheck.budgets.fixed_budgets import FixedBudgets, verifier_budgets
-from replay.studies.factcheck.budgets.verifying_study import VerifyingStudy
-from replay.studies.factcheck.methods import methods
-from replay.studies.factcheck.methods.method_cases import example_cases
-from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, VERIFYING, Methods
-from replay.studies.factcheck.methods.runs import claims_told, notes_shown
-from replay.studies.factcheck.methods.variants import variants
-from replay.studies.factcheck.methods.verifying import features_note
-from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, FactcheckSetting, pool_of, published_claims
-from replay.studies.kit.cells import warnings_of
-from replay.studies.kit.choices import label_spaces, listwise_verifiers, refuse_listwise, verifiers_of
-from replay.studies.kit.gaps import reasons
+from replay.runs.passes.coverage_notes import WARN_EXCLUDED
+from replay.studies.factcheck import budgets
+from replay.studies.factcheck.budgets import FixedBudgets, Variants, VerifierBudgets, variants, verifier_budgets
+from replay.studies.factcheck.cases import Cases, example_cases
+from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    VERIFYING,
+    Methods,
+    claims_told,
+    notes_shown,
+    replay_if_served,
+    replay_methods,
+    with_device_seconds,
+)
+from replay.studies.factcheck.setting import (
+    FactcheckSetting,
+    features_note,
+    label_spaces,
+    listwise_verifiers,
+    refuse_listwise,
+    verifiers_of,
+)
+from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
+from toolkit.notes import Note, warning
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
 OTHER, LARGER, FIXED = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13"), ("B.4", "budgets")
@@ -44,8 +58,45 @@ UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "dev
 
 
 @dataclass(frozen=True)
-class Study(VerifyingStudy):
-    """Results on one data set of a log, and what the thesis has beside them."""
+class Study:
+    """Results on one data set of a log, and what the thesis has beside them.
+
+    `name` is the log's, and the data set's where there are several.
+    """
+
+    name: str
+    dataset: str
+    simulated: bool
+    labels: tuple[str, ...]
+    setting: FactcheckSetting
+    others: tuple[str, ...]  # verifiers that the other one may be
+    main: Methods
+    other: Methods
+    caps: Mapping[int, Methods]
+    averaged: Methods  # over random orders of the pool
+    budgets: VerifierBudgets
+    sensitivity: SettingSweep
+    surrogate_keys: SettingSweep
+    variants: Variants
+    calibration: tuple[VerifierCalibration, ...]
+    cases: Cases
+    wall: WallClock
+    features_note: str = ""  # where the surrogate does without some of the features that it might read
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def surrogate_s(self) -> float | None:
+        """Seconds per example that replay spent on the surrogate."""
+        spent = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
+        return spent.get(SURROGATE)
+
+    @property
+    def left_out(self) -> dict[str, Mapping[str, str]]:
+        """Examples that each comparison leaves out, with the reason."""
+        runs = {"main": self.main, f"verifier {self.setting.other_verifier}": self.other}
+        runs |= {f"cap {cap}": run for cap, run in self.caps.items()}
+        found = {name: run.result.excluded for name, run in runs.items() if run.result is not None}
+        return {**found, **self.budgets.excluded}
 
     def runs_of(self, number: str) -> Sequence[Methods]:
         """What a table is of."""
@@ -92,7 +143,7 @@ class Study(VerifyingStudy):
         if self.setting.other_verifier is None:
             why |= {number: [several if self.others else nothing] for number in OTHER}
         return why | dict.fromkeys(FIXED, self.budgets.missing) | {
-            "sensitivity": sensitivity.told_missing(self.sensitivity),
+            "sensitivity": budgets.told_missing(self.sensitivity),
             "keys": list(dict.fromkeys(self.surrogate_keys.missing.values())),
             "orders": reasons(self.averaged.missing),
         }  # fmt: skip
@@ -119,10 +170,15 @@ class Study(VerifyingStudy):
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,
             "variants": warnings_of(self.variants.result),
-            "unresolved": (*main, *many_left_out(self.budgets.depth, self.budgets.unresolved)),
+            "unresolved": (*main, *self._many_unresolved()),
             **dict.fromkeys(OTHER, self.other.warnings),
             **dict.fromkeys(LARGER, _once(run.warnings for run in self.caps.values())),
         }
+
+    def _many_unresolved(self) -> Iterator[str]:
+        claims, missing = self.budgets.depth.claims, self.budgets.lacking(self.budgets.unresolved)
+        if missing > WARN_EXCLUDED * claims:
+            yield str(warning("many_left_out", f"{missing:,} of {claims:,} claims are left out"))
 
 
 def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -165,24 +221,24 @@ def study_dataset(
     if setting.cap > depth.largest > 0:
         most = f"pool `{pool}` has {depth.largest} traces a claim"
         raise ThinkbackError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
-    main = methods.with_device_seconds(log, setting, methods.replay_methods(log, setting))
+    main = with_device_seconds(log, setting, replay_methods(log, setting))
     other = Methods(None, verifier, setting.cap)
     others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
-        other = methods.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
+        other = replay_if_served(log, replace(setting, verifier=setting.other_verifier))
     scoring = [name for name in (verifier, setting.other_verifier) if name is not None]
     return Study(
         log.name if setting.alone else f"{log.name}, {dataset}", dataset, log.simulated, labels, setting,
         tuple(others), main, other,
         caps={
-            cap: methods.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
+            cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
-        averaged=methods.replay_if_served(log, setting, VERIFYING, orders=setting.orders),
+        averaged=replay_if_served(log, setting, VERIFYING, orders=setting.orders),
         budgets=verifier_budgets(log, setting, dataset, depth),
-        sensitivity=sensitivity.sensitivity(log, setting, depth.size),
-        surrogate_keys=sensitivity.surrogate_keys(log, setting),
+        sensitivity=budgets.sensitivity(log, setting, depth.size),
+        surrogate_keys=budgets.surrogate_keys(log, setting),
         variants=variants(log, setting),
         calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=setting.settings)),
         cases=example_cases(log, setting, main),

@@ -1,27 +1,155 @@
-"""Tables 5.1 to 5.13 of the thesis on efficient fact checking, in its own layout, for any log."""
+"""Tables 5.1 to 5.13 and B.1 to B.3 of the thesis on efficient fact checking, for any log, and what methods cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import product
 
-from replay.studies.factcheck.methods.method_columns import (
-    CALLS,
-    COUNTS,
-    OPERATIONS,
-    RUNTIME,
-    SECONDS,
-    TOKENS,
-    TRACES,
+from replay.studies.factcheck.published import CAP, bucket_keys
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    TITLES,
+    TOP,
+    VERIFYING,
+    VOTE,
     MethodOfRun,
-    no_savings,
-    price_note,
-    quality_columns,
+    Methods,
+    compared,
 )
-from replay.studies.factcheck.methods.methods import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.published import CAP
-from replay.studies.factcheck.study import Study
-from replay.studies.kit.sheet import Column, Row, Sheet
-from toolkit.show import Number, TableColumn
+from replay.studies.factcheck.study import LARGER, OTHER, Study
+from replay.studies.kit.cells import cell, estimate, reasons
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
+from toolkit.errors import listed
+from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.stats.many.summary_notes import BATCHED_SECONDS
+
+GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
+
+
+ValueOf = Callable[[MethodOfRun], Value]
+
+
+def total(metric: str) -> ValueOf:
+    """The sum of a metric over the claims."""
+    return lambda of: of.cells.total(of.name, metric)
+
+
+def hours(metric: str) -> ValueOf:
+    """Seconds of all claims in hours; of a sum, its parts resampled together."""
+    return lambda of: (of.cells.sum_of if "+" in metric else of.cells.cell)(of.name, metric, of.cells.n / 3600)
+
+
+def change(metric: str, against: str) -> ValueOf:
+    """How a mean differs from another method's, in percent."""
+    return lambda of: of.change(metric, against)
+
+
+def _missing_labels(of: MethodOfRun) -> float | None:
+    """Traces of one method without a label."""
+    attempts, valid = (of.cells.total(of.name, metric) for metric in ("traces", "valid_traces"))
+    return None if attempts is None or valid is None else attempts - valid
+
+
+def _saving(against: str) -> ValueOf:
+    """Verifier calls saved, in percent, by the methods that come after the other one."""
+
+    def value(of: MethodOfRun) -> ShownInterval | None:
+        later = VERIFYING.index(of.name) > VERIFYING.index(against)
+        found = of.change("verifications", against) if later else None
+        if found is None:
+            return None
+        low, high = (None if end is None else -end for end in (found.high, found.low))
+        return ShownInterval(-found.estimate, low, high)
+
+    return value
+
+
+def euros(of: MethodOfRun, part: str | None = None) -> ShownInterval | None:
+    """Price of all examples, or of their `generation` or `verification`: of device seconds where the log has them.
+
+    The parts' device seconds are those that the run's cells were given.
+    """
+    price = of.cells.n / 3600 * of.cells.eur_per_h
+    if of.cells.priced_by != "device_s":
+        return of.cells.sum_of(of.name, BOTH if part is None else f"{part}_s", price)
+    if part is None:
+        return of.cell("device_s", price)
+    found = of.cells.device_s.get((of.name, part))
+    unknown = found is None or (part == "verification" and of.cells.unpaid(of.name, "device_s"))
+    return None if found is None or unknown else found.times(price)
+
+
+def cost(heading: str, key: str, part: str | None = None) -> Column:
+    """A column of euros."""
+    return intervals(heading, key, 3, partial(euros, part=part), significant=2)
+
+
+def percent(heading: str, key: str, metric: str) -> Column:
+    """A share of examples, in percent."""
+    return intervals(heading, key, metric=metric, scale=100)
+
+
+TRACES = numbers("Avg traces/claim", "traces_per_claim", metric="traces")
+COUNTS = (
+    numbers("Trace attempts", "trace_attempts", 0, total("traces")),
+    numbers("Missing-label traces", "missing_label_traces", 0, _missing_labels),
+    numbers("Verifier calls", "verifier_calls", 0, total("verifications")),
+    numbers("Total operations", "operations", 0, total("operations")),
+)
+OPERATIONS = (
+    intervals("Avg traces/claim", "traces_per_claim", metric="traces"),
+    *COUNTS,
+    intervals("Operations change, %", "operations_change_pct", 1, change("operations", BEST), signed=True),
+)
+TOKENS = (
+    numbers("Prompt tokens", "prompt_tokens", 0, total("prompt_tokens")),
+    numbers("Completion tokens", "completion_tokens", 0, total("completion_tokens")),
+    numbers("Total gen. tokens", "generation_tokens", 0, total(GENERATED)),
+    intervals("Token change, %", "tokens_change_pct", 1, change(GENERATED, BEST), signed=True),
+)
+SECONDS = (
+    intervals("Gen./claim, s", "generation_s_per_claim", metric="generation_s"),
+    intervals("Ver./claim, s", "verification_s_per_claim", metric="verification_s"),
+    intervals("Total/claim, s", "total_s_per_claim", value=lambda of: of.cells.sum_of(of.name, BOTH)),
+    intervals("Runtime, h", "runtime_h", value=hours(BOTH)),
+    cost("Cost, €", "cost_eur"),
+)
+CALLS = (
+    *COUNTS[:3],
+    intervals("Verifier calls/claim", "verifier_calls_per_claim", metric="verifications"),
+    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _saving(BEST)),
+    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _saving(ADAPTIVE)),
+)
+RUNTIME = (
+    intervals("Gen. runtime, h", "generation_h", value=hours("generation_s")),
+    intervals("Ver. runtime, h", "verification_h", value=hours("verification_s")),
+    intervals("Total runtime, h", "total_h", value=hours(BOTH)),
+    cost("Verifier cost, €", "verifier_cost_eur", "verification"),
+    cost("Total cost, €", "total_cost_eur"),
+)
+
+
+def _price_note(study: Study, *runs: Methods) -> str:
+    """What euros come from, which need not be the hours beside them."""
+    setting = study.setting
+    rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
+    if not any(methods.priced_by == "device_s" for methods in runs):
+        return f"cost: hours · {rate}"
+    found = [one for methods in runs if methods.result is not None for one in methods.result.notes]
+    batched = next((f"; {one.text}" for one in found if one.code == BATCHED_SECONDS), "")
+    cost = f"of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
+    return f"hours: summed latency of the calls, as in the thesis; cost: {cost}"
+
+
+def _no_savings(study: Study) -> Iterator[str]:
+    """Which savings are dashes because there is nothing to divide by."""
+    for name in (BEST, ADAPTIVE):
+        if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
+            yield f"savings vs. {TITLES[name]}: a dash, for it makes no verifier call to divide by"
+
 
 CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
 IN_BRACKETS = (
@@ -37,91 +165,244 @@ CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflict
 Studies = Sequence[Study]
 
 
+def _in_short(labels: Sequence[str]) -> dict[str, str]:
+    """Labels by the thesis's letters; empty where they are not exactly its three."""
+    found = {CLASSES.get(label.lower(), ""): label for label in labels}
+    return {x: found[x] for x in "TFC"} if len(labels) == 3 and set(found) == set("TFC") else {}
+
+
 def quality(studies: Studies) -> list[Column]:
     """F1 of each class, in the thesis's letters where all data sets have its classes, then the means."""
-    return quality_columns([study.labels for study in studies], CLASSES)
+
+    def of_class(letter: str) -> ValueOf:
+        return lambda row: row.cell(f"f1:{_in_short(row.labels)[letter]}", 100)
+
+    spaces = [study.labels for study in studies]
+    if all(_in_short(labels) for labels in spaces):
+        classes = [intervals(f"{x}-F1", f"{x.lower()}_f1_pct", value=of_class(x)) for x in "TFC"]
+    else:
+        every = dict.fromkeys(label for labels in spaces for label in labels)
+        lacking = [label for label in every if any(label not in labels for labels in spaces)]
+        why = f"a dash: of data sets without the class {listed(lacking)}" if lacking else ""
+        classes = [
+            intervals(f"F1 {label}", f"f1:{label}", metric=f"f1:{label}", scale=100, note=why * (label in lacking))
+            for label in every
+        ]
+    means = percent("M-F1", "macro_f1_pct", "macro_f1"), percent("W-F1", "weighted_f1_pct", "weighted_f1")
+    return [*classes, *means, percent("Acc.", "accuracy_pct", "accuracy")]
 
 
-Notes = Sequence[str | Callable[[Study], Iterable[str]]]
+Note = str | Callable[[Study], Iterable[str]]
 Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 
-def _ablated(study: Study) -> Methods | None:
-    """The comparison of another verifier, where there is one."""
-    return None if study.setting.other_verifier is None else study.other
+def _runs(study: Study, number: str) -> Sequence[Methods]:
+    """What a table has rows of: nothing where there is no other verifier to compare."""
+    return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
 
 
-def _sheet(
-    number: str, title: str, names: Sequence[str], columns: Columns, notes: Notes = (),
-    runs: Callable[[Study], Methods | None] = lambda study: study.main,
-) -> Sheet[Study]:  # fmt: skip
-    """A table with one row a method; what the surrogate does without stands beneath where it has a row."""
+def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *notes: Note) -> Sheet[Study]:
+    """A table with one row a method, or a cap and a method; what the surrogate does without stands beneath its row."""
+    by_cap = number in LARGER
 
     def rows(study: Study) -> Iterator[Row]:
-        if (methods := runs(study)) is not None:
-            for name in names:
-                theirs = study.published(number, method=name)
-                yield Row((TITLES[name],), MethodOfRun(methods, name, study.labels), **theirs)
+        for methods, name in product(_runs(study, number), names):
+            at = {"max_traces": methods.cap} if by_cap else {}
+            theirs = study.published(number, **at, method=name)
+            yield Row((*at.values(), TITLES[name]), MethodOfRun(methods, name, study.labels), **theirs)
 
     def lacking(study: Study) -> list[str]:
-        return [study.features_note] if SURROGATE in names and runs(study) is not None else []
+        return [study.features_note] if SURROGATE in names and _runs(study, number) else []
 
     def entitled(studies: Studies) -> str:
+        if by_cap:
+            return f"{title} as the maximum trace budget increases"
         verifier = next((v for study in studies if (v := study.setting.other_verifier) is not None), None)
         ablation = f"Verifier ablation{'' if verifier is None else f' ({verifier})'}: "
-        return f"{ablation if runs is _ablated else ''}{title} (N = {studies[0].setting.cap})"
+        return f"{ablation if number in OTHER else ''}{title} (N = {studies[0].setting.cap})"
 
-    return Sheet(_file(number), entitled, ("Method",), columns, rows, (*notes, lacking), "Dataset", number)
-
-
-def _file(number: str) -> str:
-    return f"table_{number.replace('.', '_')}"
-
-
-def _by_cap(number: str, title: str, columns: Columns, notes: Notes = ()) -> Sheet[Study]:
-    """Exhaustive best-of-N and adaptive stopping as the cap grows."""
-
-    def rows(study: Study) -> Iterator[Row]:
-        for cap, methods in study.caps.items():
-            for name in STOPPING:
-                theirs = study.published(number, max_traces=cap, method=name)
-                yield Row((cap, TITLES[name]), MethodOfRun(methods, name, study.labels), **theirs)
-
-    def another_run(study: Study) -> list[str]:
-        numbers = study.setting.published
-        if numbers is None:
-            return []
-        here = numbers.value("5.11", "macro_f1_pct", max_traces=CAP, method=BEST)
-        there = numbers.value("5.1", "macro_f1_pct", method=BEST)
-        return [] if here is None or there is None else [EARLIER_RUN.format(here=here, there=there)]
-
-    title = f"{title} as the maximum trace budget increases"
-    heads = (TableColumn("Max traces", Number(0)), "Method")
-    return Sheet(_file(number), title, heads, columns, rows, (CUT, *notes, another_run), number=number)
+    heads = (TableColumn("Max traces", Number(0)), "Method") if by_cap else ("Method",)
+    said: tuple[Note, ...] = (CUT, *notes, _another_run) if by_cap else (*notes, lacking)
+    name = f"table_{number.replace('.', '_')}"
+    return Sheet(name, entitled, heads, columns, rows, said, "" if by_cap else "Dataset", number)
 
 
-def _ours(study: Study) -> list[str]:
-    return [price_note(study.setting, study.main)]
+def _another_run(study: Study) -> list[str]:
+    numbers = study.setting.published
+    if numbers is None:
+        return []
+    here = numbers.value("5.11", "macro_f1_pct", max_traces=CAP, method=BEST)
+    there = numbers.value("5.1", "macro_f1_pct", method=BEST)
+    return [] if here is None or there is None else [EARLIER_RUN.format(here=here, there=there)]
+
+
+def _priced(number: str) -> Note:
+    return lambda study: [_price_note(study, *study.runs_of(number))]
 
 
 BASELINES, STOPPING = (TOP, VOTE, BEST), (BEST, ADAPTIVE)
 LATENCY = "Latency, summed runtime and cost"
 GUIDED = "Trace attempts and verifier-call savings from surrogate guidance"
 MAIN_TABLES = (
-    _sheet("5.1", "Baseline comparison", BASELINES, quality, (IN_BRACKETS,)),
-    _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, (IN_BRACKETS,)),
+    _sheet("5.1", "Baseline comparison", BASELINES, quality, IN_BRACKETS),
+    _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, IN_BRACKETS),
     _sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),
     _sheet("5.4", "Generation-token savings", STOPPING, TOKENS),
-    _sheet("5.5", LATENCY, STOPPING, SECONDS, (_ours,)),
-    _sheet("5.6", GUIDED, VERIFYING, CALLS, (lambda one: no_savings(one.main),)),
-    _sheet("5.7", "Generation and verification runtime and cost", VERIFYING, RUNTIME, (_ours,)),
-    _sheet("5.8", "performance", VERIFYING, quality, (IN_BRACKETS,), _ablated),
-    _sheet("5.9", "efficiency", VERIFYING, OPERATIONS, (), _ablated),
-    _sheet(
-        "5.10", "latency and cost", VERIFYING, SECONDS, (lambda one: [price_note(one.setting, one.other)],), _ablated
-    ),
-    _by_cap("5.11", "Performance", quality),
-    _by_cap("5.12", "Computational efficiency", (TRACES, *COUNTS)),
-    _by_cap("5.13", LATENCY, SECONDS, (lambda one: [price_note(one.setting, *one.caps.values())],)),
+    _sheet("5.5", LATENCY, STOPPING, SECONDS, _priced("5.5")),
+    _sheet("5.6", GUIDED, VERIFYING, CALLS, _no_savings),
+    _sheet("5.7", "Generation and verification runtime and cost", VERIFYING, RUNTIME, _priced("5.7")),
+    _sheet("5.8", "performance", VERIFYING, quality, IN_BRACKETS),
+    _sheet("5.9", "efficiency", VERIFYING, OPERATIONS),
+    _sheet("5.10", "latency and cost", VERIFYING, SECONDS, _priced("5.10")),
+    _sheet("5.11", "Performance", STOPPING, quality),
+    _sheet("5.12", "Computational efficiency", STOPPING, (TRACES, *COUNTS)),
+    _sheet("5.13", LATENCY, STOPPING, SECONDS, _priced("5.13")),
 )
 """Tables 5.1 to 5.13."""
+
+
+PARTS = ("generation", "verification")
+NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
+
+
+def _runtime(study: Study) -> Iterator[Row]:
+    """Hours and euros: generation, verification, and the rest of the wall-clock (table B.2)."""
+    for name in VERIFYING:
+        of = MethodOfRun(study.main, name)
+        hours = {part: estimate(of.cell(f"{part}_s", of.cells.n / 3600)) for part in PARTS}
+        costs = {part: estimate(euros(of, part)) for part in PARTS}
+        other = _other_h(study, **hours) if name == BEST else None
+        hours["other"], costs["other"] = other, None if other is None else other * study.setting.eur_per_h
+        hours["total"], costs["run"] = _sum(hours.values()), _sum(costs.values())
+        values: dict[str, Value] = {f"{part}_h": value for part, value in hours.items()}
+        values |= {f"{part}_cost_eur": value for part, value in costs.items()}
+        yield Row((TITLES[name],), values=values, **study.published("B.2", method=name))
+
+
+def _sum(found: Iterable[float | None]) -> float | None:
+    """The sum of numbers that are all known."""
+    values = list(found)
+    return None if None in values else sum(value or 0 for value in values)
+
+
+def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
+    if study.wall.seconds is None or generation is None or verification is None:
+        return None
+    other = study.wall.seconds / 3600 - generation - verification
+    return other if other >= 0 else None
+
+
+def _told_wall(study: Study) -> str:
+    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
+    wall = study.wall
+    if wall.pool_s is None or wall.verifier_s is None:
+        return "; ".join(wall.why)
+    runs = "run" if wall.runs == 1 else f"{wall.runs} runs"
+    both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
+    told = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
+    if wall.why:
+        return f"{told}; no rest is told: {'; '.join(wall.why)}"
+    generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
+    if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
+        return f"{told}; calls ran in parallel: that is shorter than their sum, so there is no rest"
+    return told
+
+
+def _buckets(study: Study) -> Iterator[Row]:
+    """Claims by traces used (table B.1)."""
+    for found in study.main.buckets():
+        values: dict[str, Value] = {"claims": found.examples, "share_pct": 100 * found.share}
+        if found.part is not None:
+            own, whole = (cell(found.part, name, "macro_f1", 100) for name in (found.policy, BEST))
+            made = compared(found.part.comparisons, found.policy, BEST, "macro_f1")
+            gained = None if made is None else ShownInterval.of(made[:3], 100)
+            values |= {"method_macro_f1_pct": own, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
+        theirs = study.published("B.1", **bucket_keys(found))
+        yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
+
+
+def _overhead(study: Study) -> Iterator[Row]:
+    """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
+    spent = study.surrogate_s
+    values: dict[str, Value] = {
+        "measured_s_per_claim": spent,
+        "measured_h": None if spent is None else spent * study.main.n / 3600,
+    }
+    yield Row((), values=values, **study.published("B.3"))
+
+
+SPENT = (
+    "traces", "verifications", "operations", "calls", "prompt_tokens", "completion_tokens", "total_tokens",
+    "generation_s", "verification_s", "latency_s", "cost_eur",
+)  # fmt: skip
+PER = (
+    ("generation_s", "traces", "per trace"),
+    ("prompt_tokens+completion_tokens", "traces", "per trace"),
+    ("verification_s", "verifications", "per verifier call"),
+    ("operations", "verifications", "per verifier call"),
+    ("latency_s", "verifications", "per verifier call"),
+)
+"""What one mean is divided by another for."""
+
+
+def efficiency(study: Study) -> Iterator[Row]:
+    """Calls, tokens, seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
+    cells, claims = study.main, study.main.n
+    for name, title in TITLES.items():
+        of = MethodOfRun(cells, name)
+        for metric in SPENT:
+            many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
+            mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
+            yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
+        yield Row((title, "missing-label traces"), values={"total": _missing_labels(of)})
+        for over, under, words in PER:
+            yield Row((title, f"{over}, {words}"), values={"mean": cells.ratio(name, over, under)})
+        hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
+        yield Row((title, "hours, all claims"), values={"total": hours, "change": change})
+
+
+def _efficiency_notes(study: Study) -> Iterator[str]:
+    yield from reasons(study.main.missing)
+    yield from study.main.unlogged().values()
+    yield "hours: of latency_s, one call after the other"
+    yield "per verifier call: a dash where a method makes none"
+    yield from (str(note) for note in study.notes if "cost_eur" in note.metrics)
+    yield "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by"
+
+
+APPENDIX = (
+    Sheet(
+        "table_B_1", "Macro-F1 by traces used", ("Method", "Traces used"), (
+            numbers("Claims", "claims", 0), numbers("Share, %", "share_pct", 1),
+            intervals("Method Macro-F1", "method_macro_f1_pct"), intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
+            intervals("Method − exhaustive, points", "gain_pp", signed=True),
+        ), _buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
+    ),
+    Sheet(
+        "table_B_2", "Wall-clock runtime and cost", ("Method",), (
+            *(numbers(f"{head} h", f"{part}_h") for head, part in (*NAMED, ("Total", "total"))),
+            *(numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
+              for head, part in (*NAMED, ("Run", "run"))),
+        ), _runtime, (
+            lambda study: [_price_note(study, study.main), _told_wall(study)],
+            "other: wall-clock less generation and verification; a replayed method that stops early has none",
+        ), "Dataset", "B.2",
+    ),
+    Sheet(
+        "table_B_3", "Overhead of the linear surrogate", (), (
+            numbers("Upper-bound time, h", "upper_bound_h"),
+            numbers("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
+            numbers("Measured, s per claim", "measured_s_per_claim", 6), numbers("Measured, h", "measured_h", 6),
+        ), _overhead, (
+            "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
+            "the bound is a dash: it is the wall-clock of a surrogate-guided run, and replay makes no calls",
+        ), "Dataset", "B.3",
+    ),
+)  # fmt: skip
+"""Tables B.1 to B.3."""
+COSTS = Sheet[Study](
+    "efficiency", "Efficiency of every method", ("Method", "Number"), (
+        intervals("Mean", "mean", 4, significant=2), intervals("Total", "total", 2, significant=2),
+        intervals("Change, %", "change", 1, signed=True),
+    ), efficiency, (_efficiency_notes,), printed=False,
+)  # fmt: skip

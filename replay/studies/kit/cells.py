@@ -1,19 +1,17 @@
-"""Numbers of a run as rows of tables take them."""
+"""Numbers of a run as rows of tables take them, and what it says of them: warnings, gaps, who is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
 from replay.runs.passes.coverage_notes import CALLS_FAILED, LEFT_OUT
+from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
-from replay.studies.kit.gaps import told_left_out
 from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Interval, PairedInterval, Summary
+from toolkit.stats import Interval, Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
@@ -37,18 +35,6 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> S
     return ShownInterval.of(rows[0], scale) if rows else None
 
 
-def means(statistics: Summary, policy: str) -> dict[str, ShownInterval | None]:
-    """Every metric of a policy with its interval."""
-    frame = statistics.summary.filter(policy=policy).select("metric", "estimate", "low", "high")
-    return {metric: ShownInterval.of(cells) for metric, *cells in frame.iter_rows()}
-
-
-def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
-    """Difference, its ends and p-value, where the two policies are compared."""
-    found = comparisons.filter(policy=policy, baseline=against, metric=metric)
-    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
-
-
 def warnings_of(result: Result | None) -> tuple[str, ...]:
     """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
     which reason.
@@ -57,23 +43,9 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
 
 
-def warned(dataset: str, result: Result, alone: bool) -> Iterator[str]:
-    """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
-    named = "" if alone else f"{dataset}: "
-    for note in result.notes:
-        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
-            yield str(replace(note, text=f"{named}{note.text}"))
-
-
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     """What a run says, without what it says of `unshown` metrics alone, which no table has."""
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
-
-
-def told_of_run(dataset: str, result: Result, alone: bool) -> Iterator[str]:
-    """Its warnings and how many examples it leaves out, with the data set's name where it is not `alone`."""
-    yield from warned(dataset, result, alone)
-    yield from (f"{'' if alone else f'{dataset}: '}{told}" for told in told_left_out(result.excluded))
 
 
 def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
@@ -83,13 +55,32 @@ def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
     return ShownInterval(found.estimate, found.low, found.high).times(scale)
 
 
-def difference(found: PairedInterval, scale: float = 1.0) -> ShownInterval | None:
-    """A paired difference as a cell, times `scale`."""
-    if found.difference is None:
-        return None
-    return ShownInterval(found.difference, found.low, found.high).times(scale)
-
-
 def estimate(found: Any) -> float | None:
     """The estimate of a cell."""
     return None if found is None else found.estimate
+
+
+def reasons(missing: Mapping[str, str]) -> list[str]:
+    """Each reason once, with the names of what it takes away, or without where these are more than two."""
+    named: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        named.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in named.items()]
+
+
+def unlogged(what: str, of: str) -> str:
+    """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
+    return f"{what} are not logged for every {of}, so what follows from them is a dash"
+
+
+LEFT_OUT_FILE = "left_out.csv"
+
+
+def told_left_out(excluded: Mapping[str, str]) -> tuple[str, ...]:
+    """How many examples a run leaves out, the first of them, and where all are named; nothing where none is."""
+    if not excluded:
+        return ()
+    one = len(excluded) == 1
+    such = first_ids(sorted(excluded)) if len(excluded) <= 3 else f"such as {first_ids(sorted(excluded))}"
+    which = f"{len(excluded):,} example{' is' if one else 's are'} left out, {such}"
+    return (f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason",)

@@ -2,20 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from replay.runs.saved.provenance import write_record
-from replay.studies.kit.gaps import P, write_left_out
+from replay.studies.kit.cells import LEFT_OUT_FILE
+from replay.studies.kit.sheet import P
 from toolkit.files import replacing
-from toolkit.show import Table, write_report
+from toolkit.show import Table, table_of, write_report
+from toolkit.show.drawing.page import WIDTH
 from toolkit.show.tables.html import bullets, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """A figure: what it shows of a data set, nothing where that is not known, how that is drawn, and why it is not."""
+
+    title: str
+    shows: Callable[[Any], Collection[Any]]
+    draw: Callable[..., Figure]
+    missing: str | Callable[[Any], str] = ""
+
+    def of(self, part: Any, width: float = WIDTH) -> Figure | None:
+        """The figure of a data set; None where there is nothing to show."""
+        shown, title = self.shows(part), f"{self.title}, {part.dataset}"
+        return self.draw(shown, title=title, simulated=part.simulated, width=width) if shown else None
+
+
+Figures = Mapping[str, StudyFigure]
+"""Figures by the names of their files."""
+
+
+def drawable(figures: Figures, part: Any) -> list[str]:
+    """The names of the figures that a data set has."""
+    return [key for key, figure in figures.items() if figure.shows(part)]
+
+
+def drawn(figures: Figures, part: Any, width: float = WIDTH) -> dict[str, Figure]:
+    """Every figure of a data set, `width` inches wide."""
+    made = {key: figure.of(part, width) for key, figure in figures.items()}
+    return {key: figure for key, figure in made.items() if figure is not None}
+
+
+def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
+    """The figures of a data set that are not drawn, each with its reason."""
+    for key, figure in figures.items():
+        if key not in drawn:
+            why = figure.missing(part) if callable(figure.missing) else figure.missing
+            yield f"{part.dataset}: no figure `{key}`: {why}"
 
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) -> dict[str, Figure]:
@@ -27,21 +69,31 @@ def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) ->
     return made
 
 
-def around(parts: Sequence[Any], width: float) -> dict[str, Any]:
-    """What every figure of some data sets (with `setting` and `simulated`) is drawn with."""
-    return {"level": parts[0].setting.settings.level, "simulated": parts[0].simulated, "width": width}
-
-
 def filed(dataset: str) -> str:
     """A data set's name in the names of files."""
     return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
 
-def record_of(study: str, parts: Sequence[P], record: Callable[[P], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What run.json holds of a study: the record of its data set, or those of all where there are several."""
-    if len(parts) == 1:
-        return record(parts[0])
-    return {"study": study, "datasets": {part.dataset: record(part) for part in parts}}
+def record_of(
+    study: str, parts: Sequence[P], own: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """What run.json holds of a study: the record of its data set, or those of all where there are several.
+
+    A record begins with the study and its log; then stand the study's `own` entries and those of its run.
+    """
+    records = {part.dataset: {"study": study, "log": None, **own(part), **run(part)} for part in parts}
+    return next(iter(records.values())) if len(parts) == 1 else {"study": study, "datasets": records}
+
+
+def told_log(made: Mapping[str, Any], simulated: bool) -> str:
+    """The log of a run, of its record, as the first list of a report says it."""
+    log = made["log"]
+    return f"log: {log['name']}{' (simulated)' if simulated else ''}, SHA-256 {log.get('sha256', 'unknown')}"
+
+
+def told_intervals(made: Mapping[str, Any]) -> str:
+    """How intervals are made, of the record of a run."""
+    return f"intervals: {made['resamples']:,} resamples, level {made['level']:g}, seed {made['seed']}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +109,7 @@ class StudyReport:
 
     title: str
     tables: Mapping[str, Table]
-    draw: Callable[[], Mapping[str, Figure]]
+    draw: Callable[[], Mapping[str, Figure]] = dict
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -99,7 +151,7 @@ class StudyReport:
                     report.write(f"\n{self.after}")
             if self.record:
                 write_record(made, self.record)
-            write_left_out(made, self.left_out_by, self.left_out, self.simulated)
+            _write_left_out(made, self.left_out_by, self.left_out, self.simulated)
             for name, text in self.files.items():
                 (made / name).write_text(text, encoding="utf-8")
         return out
@@ -108,3 +160,16 @@ class StudyReport:
 def _lists(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Lists of a report in Markdown, by heading; none that is empty."""
     return {name: "\n".join(f"- {line}" for line in lines) for name, lines in words.items() if lines}
+
+
+def _write_left_out(folder: Path, key: str, excluded: Mapping[str, Mapping[str, str]], simulated: bool) -> None:
+    """Write the examples that runs leave out, one row each with its reason; no file where there are none.
+
+    `excluded` maps each run, which column `key` names, to reasons by example_id.
+    """
+    rows = [(run, name, why) for run, reasons in excluded.items() for name, why in sorted(reasons.items())]
+    if not rows:
+        return
+    frame = pl.DataFrame(rows, schema=[key, "example_id", "reason"], orient="row")
+    text = table_of(frame).csv({"simulated": "true"} if simulated else {})
+    (folder / LEFT_OUT_FILE).write_text(text, encoding="utf-8")

@@ -1,15 +1,56 @@
-"""A table of a study as data: columns of numbers, rows of policies, and which published number stands beside which."""
+"""A table of a study as data: columns of numbers, rows of policies, published numbers beside them; and its layout.
+
+Every table of a study has the same page layout, with what must be said above and below it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from replay.studies.kit.gaps import P
 from replay.studies.kit.published import PublishedRow
-from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn, Words
+from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
 from toolkit.show.tables.table_content import Form
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why cells are dashes: said beneath a table with a dash in one of these columns, or always where none is named."""
+
+    text: str
+    columns: frozenset[str] = frozenset()
+
+    def concerns(self, dashed: Collection[str]) -> bool:
+        """Whether a table with dashes in these columns has to say it."""
+        return not self.columns or not self.columns.isdisjoint(dashed)
+
+
+class _Named(Protocol):
+    """What was found on a data set, which has its name."""
+
+    @property
+    def dataset(self) -> str:
+        """The data set, as rows name it."""
+        ...
+
+
+P = TypeVar("P", bound=_Named)
+
+
+def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]:
+    """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
+
+    Empty lines are left out.
+    """
+    by_part = [(part.dataset, [line for line in told(part) if line]) for part in parts]
+    lines: list[str] = []
+    for dataset, own in by_part:
+        for line in own:
+            of_all = all(line in others for _, others in by_part)
+            lines.append(line if of_all else f"{dataset}: {line}")
+    return list(dict.fromkeys(lines))
+
 
 Value = ShownInterval | float | str | bool | None
 """A cell; None is a dash."""
@@ -152,15 +193,6 @@ class Sheet(Generic[P]):
     needed: Callable[[Sequence[P]], bool] = bool
     printed: bool = True
 
-    def beside(self, rows: Callable[[P], Iterable[Row]], theirs: Mapping[str, tuple[str, str, str, int]]) -> Sheet[P]:
-        """The same with the rows of a work, and its numbers beside columns, by their keys, as `beside` takes them."""
-
-        def columns(parts: Sequence[P]) -> list[Column]:
-            made = self.columns(parts) if callable(self.columns) else self.columns
-            return [beside(column, *theirs[column.key]) if column.key in theirs else column for column in made]
-
-        return replace(self, columns=columns, rows=rows)
-
     @property
     def runs(self) -> str:
         """Which runs it is of."""
@@ -179,3 +211,119 @@ def listed(
         if interval:
             values[key or interval] = ShownInterval.of((row[interval], row["low"], row["high"]), scale)
         yield Row(tuple(row[head] for head in heads), values=values)
+
+
+DATASET, DATASET_KEY = "Data set", "Dataset"
+"""Heading of the column of data sets, and its name in CSV."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a table came out with: columns with published numbers, by their key, and columns that have a dash."""
+
+    published: frozenset[str]
+    dashed: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Surroundings(Generic[P]):
+    """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
+
+    `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `gaps` say what the log lacks,
+    each beneath the tables that have a dash for it.
+    """
+
+    simulated: bool = False
+    suffix: str = ""
+    dataset: str = ""
+    above: Callable[[Sheet[P], Sequence[P]], Iterable[str]] = lambda sheet, parts: ()
+    below: Callable[[Sheet[P], Sequence[P], Shown], Iterable[str]] = lambda sheet, parts, shown: ()
+    gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
+
+
+def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], around: Surroundings[P]) -> dict[str, Table]:
+    """The sheets that these data sets need, laid out, by the names of their files."""
+    return {sheet.name: laid_out(sheet, parts, around) for sheet in sheets if sheet.needed(parts)}
+
+
+def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:
+    """A sheet as a table of the data sets, one after the other.
+
+    Columns for which some row has a published number get one more for it, and one for the difference. A column whose
+    published number stands apart gets it after all others.
+    """
+    columns = _given(sheet.columns, parts)
+    named = sheet.dataset or (DATASET if len(parts) > 1 else "")
+    rows = [(part.dataset, row) if named else ("", row) for part in parts for row in sheet.rows(part)]
+    known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
+    laid: list[tuple[TableColumn, list[Any]]] = []
+    if named:
+        laid.append(
+            (
+                TableColumn(named, key=around.dataset or (DATASET_KEY if named == DATASET else None)),
+                [dataset for dataset, _ in rows],
+            )
+        )
+    laid += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
+    apart: list[tuple[TableColumn, list[Any]]] = []
+    dashed = set()
+    for column in columns:
+        cells = [column.shown(column.cell(row)) for _, row in rows]
+        laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
+        dashed |= {column.key} if None in cells else set()
+        if column.key in known:
+            theirs = list(_published(column, [row for _, row in rows], cells))
+            (apart if column.published.apart else laid).extend(theirs)
+    laid += apart
+    shown = Shown(frozenset(known), frozenset(dashed))
+    explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
+    gaps = [gap.text for gap in around.gaps(sheet, parts) if gap.concerns(dashed)]
+    below = (*_notes(sheet, parts), *explained, *around.below(sheet, parts, shown), *gaps)
+    title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
+    return Table(
+        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{around.suffix}",
+        columns=tuple(column for column, _ in laid),
+        rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
+        above=(*([SIMULATED] if around.simulated else []), *dict.fromkeys(around.above(sheet, parts))),
+        below=tuple(dict.fromkeys(below)),
+        printed=sheet.printed,
+    )
+
+
+def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
+    """The sheet's own: those of all data sets, and what is told of each."""
+    for note in _given(sheet.notes, parts):
+        yield from said_of(parts, note) if callable(note) else [note]
+
+
+def _given(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
+    return tuple(what(parts) if callable(what) else what)
+
+
+def _head(head: str | TableColumn) -> TableColumn:
+    return TableColumn(head) if isinstance(head, str) else head
+
+
+def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
+    """A column's published numbers and, unless they stand apart, the differences to them."""
+    theirs = column.published
+    wanted = [row.published.get(theirs.key) for row in rows]
+    form: Form = theirs.form or column.plain
+    heading, name = theirs.heading or f"{column.heading} published", theirs.name or f"{column.key}_published"
+    yield TableColumn(heading, form, name, drop=column.drop, under="" if theirs.apart else column.key), wanted
+    if theirs.apart or not isinstance(column.plain, Number):
+        return
+    scale = column.form.scale if isinstance(column.form, Number) else 1.0
+    difference = [
+        None if theirs.key in row.unlike else _less(cell, other, scale)
+        for row, cell, other in zip(rows, cells, wanted, strict=True)
+    ]
+    signed = Number(column.plain.decimals, signed=True)
+    yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
+
+
+def _less(cell: Value, published: Any, scale: float) -> float | None:
+    own = cell.estimate if isinstance(cell, ShownInterval) else cell
+    if published is None or not isinstance(own, float | int):
+        return None
+    return scale * own - float(published)

@@ -19,7 +19,7 @@ from replay.data.conditions import matching, matching_or_none
 from replay.latent.place_probes import joint, location_map, own_less, pooled, score_table, transfer
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
 from replay.latent.probe_samples import ModelArea, as_many, by_model, by_questions, by_share
-from replay.studies.latent.ablated import (
+from replay.studies.latent.study import (
     ENTROPY,
     FITTED,
     READERS,
@@ -27,12 +27,12 @@ from replay.studies.latent.ablated import (
     TRANSFER,
     VOTES,
     Ablations,
+    LatentStudy,
     SuffixArea,
     TemperatureArea,
     VotesAt,
 )  # fmt: skip
-from replay.studies.latent.study import LatentStudy
-from toolkit.log import Log, collect
+from toolkit.log import collect
 from toolkit.stats import Interval, PairedInterval
 from toolkit.stats.curves.roc import Influenced, pooled_area
 
@@ -98,32 +98,19 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
 
 def _taken(study: LatentStudy, every: Sequence[LatentStudy], found: _FoundAblations) -> PlacedTraces | None:
     """The traces to train on of all data sets whose states are of one model, and the reported ones of this one."""
-    train = pl.concat([_train(one) for one in every if one.states == study.states])
+    train = pl.concat([matching_or_none(one.log, one.on) for one in every if one.states == study.states])
     return _placed(study, study.states, train)
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
     """None where either part has no trace of this data set."""
-    width = _width(study.log, states)
-    most = min(MOST_TRACES, max(1, MOST_NUMBERS // width))
-    made = placed_traces(study.log, states, train, _reported(study), most, study.asked.settings.seed)
+    kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
+    most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
+    made = placed_traces(study.log, states, train, reported, most, study.asked.settings.seed)
     if made is None:
         return None
     own = made.of("dataset", study.dataset)
     return made if (own & made.train).any() and (own & ~made.train).any() else None
-
-
-def _width(log: Log, states: str) -> int:
-    kind = log.columns(f"hidden_states/{states}")["state"]
-    return kind.size if isinstance(kind, pl.Array) else 1
-
-
-def _train(study: LatentStudy) -> pl.Series:
-    return matching_or_none(study.log, study.on)
-
-
-def _reported(study: LatentStudy) -> pl.Series:
-    return matching(study.log, study.where, "where")
 
 
 def _pool(study: LatentStudy, own: PlacedTraces) -> str:
@@ -202,7 +189,7 @@ def _transfer(
 
 
 def _readers(study: LatentStudy, pool: str, found: _FoundAblations) -> Mapping[str, Influenced]:
-    train, made = _train(study), {}
+    train, made = matching_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
         own = placed if placed is None else restricted(placed, placed.of("pool", pool))

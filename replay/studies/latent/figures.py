@@ -1,18 +1,152 @@
-"""The paper's figures, by the names of their files: those of fits and signals; those of strategies stand beside."""
+"""The figures, by the names of their files: of signals, fits and strategies."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from replay.studies.kit.figures import Figures, StudyFigure
-from replay.studies.latent.figures_strategies import BANDS, STRATEGY_FIGURES, Panel, curve_of
+import numpy as np
+import polars as pl
+
+from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
+from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
+from replay.studies.kit.report import Figures, StudyFigure
+from replay.studies.latent.signals import POOLED, WITHIN
 from replay.studies.latent.study import LatentStudy
 from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
 from toolkit.show.drawing.page import WIDTH
+from toolkit.show.figures.forest import PolicyDifference, forest_figure
+from toolkit.stats import Interval
+from toolkit.stats.curves.roc import mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Panel = tuple[str, list[PlottedCurve]]
+BANDS = "bands: intervals of each line, by question or cluster; lines are not compared by them"
+AT_ONCE = "band: holds for all thresholds of the line at once, by question or cluster"
+DOUBTED = (0.1, 0.25, 0.5, 0.75)
+"""Shares of the probes with the lowest scores: thresholds of conditional voting that are drawn."""
+MOST = 41
+"""Thresholds of conditional self-correction."""
+
+
+def _curve_of(
+    name: str, at: Sequence[float], found: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
+) -> PlottedCurve:
+    """A line with its band of intervals."""
+    estimate, low, high = (tuple(getattr(one, key) for one in found) for key in ("estimate", "low", "high"))
+    return PlottedCurve(name, tuple(at), estimate, low, high, diagnostic, sees)
+
+
+def _plain(study: LatentStudy, made: Strategies, one: Strategy) -> PlottedCurve | None:
+    """A strategy that always draws n samples, over n."""
+    values = made.plain.get(one)
+    if values is None:
+        return None
+    size, level = int(made.unit.max()) + 1, study.asked.settings.level
+    found = [mean_of(column, made.unit, size).interval(level) for column in values.T]
+    return _curve_of(one.name, made.n.tolist(), found, one.sees_gold)
+
+
+def _verifier(study: LatentStudy) -> str | None:
+    """Of the study's verifiers the one that the strategies ask."""
+    made = study.strategies
+    asked = [] if made is None else [one.verifier for one in made.plain if one.verifier] + list(made.scores or {})
+    return asked[0] if asked else None
+
+
+def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
+    made, verifier = study.scored or study.strategies, _verifier(study)
+    if made is None:
+        return []
+    asked = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
+    curves = [curve for curve in (_plain(study, made, one) for one in asked) if curve is not None]
+    return [("", curves)] if len(curves) > 1 and len(made.n) > 1 else []
+
+
+def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
+    """The half to choose on, and the one to report."""
+    made, chosen = study.strategies, study.chosen
+    if made is None or made.probe is None or chosen is None or not chosen.any() or chosen.all():
+        return None
+    return made.among(chosen), made.among(~chosen)
+
+
+def _conditional_votes(study: LatentStudy) -> list[Panel]:
+    """Conditional voting over the mean samples, a panel for each share of the probes that is doubted."""
+    halves, verifier = _reported(study), _verifier(study)
+    if halves is None or verifier not in (halves[1].scores or {}):
+        return []
+    made = halves[1]
+    of = made.conditional(str(verifier))
+    known = np.sort(of.score[~np.isnan(of.score)])
+    thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
+    exact = grid(of, thresholds)
+    told = grid_intervals(of, thresholds, made.unit, study.asked.settings)
+    majority = _plain(study, made, Strategy(MAJORITY))
+    panels: list[Panel] = []
+    for at, threshold in enumerate(thresholds):
+        line = PlottedCurve(
+            "conditional majority", tuple(exact.samples[at]), tuple(told.estimate[at]), tuple(told.low[at]),
+            tuple(told.high[at]),
+        )  # fmt: skip
+        name = f"score below {threshold:.3g}: {100 * exact.fired[at]:.0f} % of the probes"
+        panels.append((name.replace("-", "−"), [one for one in (majority, line) if one is not None]))
+    return panels
+
+
+def _corrected(study: LatentStudy) -> list[Panel]:
+    """Conditional self-correction over the mean samples, and the threshold that was best on the other half."""
+    halves, verifier = _reported(study), _verifier(study)
+    if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
+        return []
+    chosen, made = (one.self_correction(str(verifier)) for one in halves)
+    thresholds = made.thresholds(MOST)
+    told = grid_intervals(made, thresholds, halves[1].unit, study.asked.settings)
+    samples = grid(made, thresholds).samples[:, 0]
+    line = PlottedCurve(
+        "conditional self-correction", tuple(samples), tuple(told.estimate[:, 0]), tuple(told.band_low[:, 0]),
+        tuple(told.band_high[:, 0]),
+    )  # fmt: skip
+    return [("", [line, _best(chosen, made, halves[1], study.asked.settings.level)])]
+
+
+def _best(chosen: Conditional, made: Conditional, on: Strategies, level: float) -> PlottedCurve:
+    thresholds = chosen.thresholds()
+    best = thresholds[int(np.argmax(grid(chosen, thresholds).accuracy[:, 0]))]
+    right, samples = made.outcomes(best, 0)
+    found = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
+    return _curve_of("threshold that is best on the other half", [float(samples.mean())], [found])
+
+
+def _fronts(study: LatentStudy) -> list[Panel]:
+    """Both conditional strategies, settings chosen on the other half."""
+    if study.front is None:
+        return []
+    curves = []
+    for name in (MAJORITY, CONDITIONAL):
+        rows = study.front.front.filter(pl.col("strategy") == name).sort("samples")
+        if rows.height > 1:
+            samples, accuracy, low, high = (tuple(rows[key]) for key in ("samples", "accuracy", "low", "high"))
+            curves.append(PlottedCurve(name, samples, accuracy, low, high))
+    panels: list[Panel] = [("conditional majority voting", curves)] if len(curves) > 1 else []
+    return [*panels, *(("conditional self-correction", lines) for _, lines in _corrected(study))]
+
+
+def _drawn(
+    panels: Sequence[Panel], *, x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS
+) -> Figure:
+    """Accuracy over samples, on a scale of powers of two; up to two of them on a plain one."""
+    most = max(at for _, curves in panels for curve in curves for at in curve.k)
+    doubled = [2.0**power for power in range(int(np.ceil(np.log2(max(most, 2)))) + 1)]
+    ticks = doubled if most > 2 else [1, 1.25, 1.5, 1.75, 2]
+    return curves_figure(
+        panels, title=title, x=x, ticks=ticks, doubling=most > 2, simulated=simulated, width=width,
+        banded=4, note=note, scales=["accuracy"] * len(panels) if len(panels) > 2 else (),
+    )  # fmt: skip
+
 
 CHANCE = ("chance", 0.5)
 
@@ -29,23 +163,19 @@ def _locations(study: LatentStudy) -> list[Panel]:
     panels = []
     for layer in sorted({layer for layer, _ in found}, reverse=True):
         for name, tokens in _parts({token for own, token in found if own == layer}):
-            line = curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
+            line = _curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
 
 def _areas(
-    panels: Sequence[Panel], x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS,
+    panels: Sequence[Panel], *, x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS,
 ) -> Figure:  # fmt: skip
     most = max(len(curves) for _, curves in panels)
     return curves_figure(
         panels, title=title, x=x, y="AUC, %", doubling=False, simulated=simulated, width=width,
         banded=most, note=note, reference=CHANCE,
     )  # fmt: skip
-
-
-def _drawn_locations(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    return _areas(panels, "token", title, simulated, width)
 
 
 def _location_heat(study: LatentStudy) -> list[Heat]:
@@ -67,26 +197,12 @@ def _signed(numbers: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(number).replace("-", "−") for number in numbers)
 
 
-def _drawn_heat(panels: Sequence[Heat], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    return heat_figure(
-        panels, columns=1, title=title, x="token", y="layer", simulated=simulated, width=width,
-        note="AUC, %; chance is 50; intervals: see the table `locations`",
-    )  # fmt: skip
-
-
 def _temperatures(study: LatentStudy) -> list[Heat]:
     found = {(one.trained, one.measured): one.area.estimate for one in study.ablations.temperatures}
     trained, measured = (sorted({key[at] for key in found}) for at in (0, 1))
     names = [tuple(f"{degree:g}" for degree in own) for own in (measured, trained)]
     cells = tuple(tuple(_hundred(found.get((a, b))) for b in measured) for a in trained)
     return [Heat(study.dataset, names[0], names[1], cells)] if found else []
-
-
-def _drawn_temperatures(panels: Sequence[Heat], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    return heat_figure(
-        panels, columns=1, title=title, x="measured at", y="trained at", simulated=simulated, width=width,
-        note="mean AUC of classifiers of one place each, %; intervals: see the table `temperatures`",
-    )  # fmt: skip
 
 
 def _models(study: LatentStudy) -> list[Panel]:
@@ -100,22 +216,13 @@ def _models(study: LatentStudy) -> list[Panel]:
     return [("", curves)] if curves else []
 
 
-def _drawn_models(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    note = "lines: medians of the seeds; bands: their lowest and highest; intervals: see the table `classifiers`"
-    return _areas(panels, "token", title, simulated, width, note)
-
-
 def _suffixes(study: LatentStudy) -> list[Panel]:
     found, curves = study.ablations.suffixes, []
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
         own = [(one.length, getattr(one, key)) for one in found if getattr(one, key) is not None]
         if own:
-            curves.append(curve_of(name, [length for length, _ in own], [area for _, area in own]))
+            curves.append(_curve_of(name, [length for length, _ in own], [area for _, area in own]))
     return [("", curves)] if curves else []
-
-
-def _drawn_suffixes(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
-    return _areas(panels, "tokens of the suffix, k", title, simulated, width)
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
@@ -125,7 +232,7 @@ def _votes(study: LatentStudy) -> list[Panel]:
         own = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            line = curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
+            line = _curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
             panels.append((name, [line]))
     return panels
 
@@ -138,12 +245,66 @@ def _drawn_votes(panels: Sequence[Panel], title: str, simulated: bool, width: fl
     )  # fmt: skip
 
 
-PAPER_FIGURES: Figures = {
-    "figure_1_locations": StudyFigure("AUC by place", _locations, _drawn_locations),
-    "figure_1_heat_map": StudyFigure("AUC by layer and token", _location_heat, _drawn_heat),
-    "figure_2_and_8_temperatures": StudyFigure("Transfer between temperatures", _temperatures, _drawn_temperatures),
-    **STRATEGY_FIGURES,
-    "figure_9_classifiers": StudyFigure("Kinds of classifiers", _models, _drawn_models),
-    "figure_11_suffixes": StudyFigure("AUC by length of the suffix", _suffixes, _drawn_suffixes),
+SCALE = 100.0
+
+
+def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
+    """Every other signal's area less the verifier's, the largest first."""
+    pool, found = study.main, []
+    if pool.single and over == WITHIN:
+        return []
+    for key, one in pool.signals.items():
+        less = pool.less(one, over, study.asked.settings.level)
+        if one is not pool.latent and less.difference is not None:
+            low, high = (None if end is None else -SCALE * end for end in (less.high, less.low))
+            found.append(PolicyDifference(one.told(key), -SCALE * less.difference, low, high))
+    return sorted(found, key=lambda one: -one.difference)
+
+
+def _drawn_differences(
+    rows: Sequence[PolicyDifference], quality: str, title: str, simulated: bool, width: float = WIDTH
+) -> Figure:
+    return forest_figure(
+        rows, baseline="the latent verifier", quality=quality, unit="hundredths", title=title, simulated=simulated,
+        width=width, note="intervals of each difference by itself, by question or cluster",
+    )  # fmt: skip
+
+
+MEDIANS = "lines: medians of the seeds; bands: their lowest and highest; intervals: see the table `classifiers`"
+_by_place = partial(
+    heat_figure, columns=1, x="token", y="layer",
+    note="AUC, %; chance is 50; intervals: see the table `locations`",
+)  # fmt: skip
+_by_degree = partial(
+    heat_figure, columns=1, x="measured at", y="trained at",
+    note="mean AUC of classifiers of one place each, %; intervals: see the table `temperatures`",
+)  # fmt: skip
+_over_means = partial(_drawn, x="mean samples")
+_over_samples = partial(_drawn, x="samples, n")
+FIGURES: Figures = {
+    "signals": StudyFigure("Other signals", partial(_behind, over=POOLED), partial(_drawn_differences, quality="AUC")),
+    "signals_within": StudyFigure(
+        "Other signals within questions", partial(_behind, over=WITHIN),
+        partial(_drawn_differences, quality="AUC within questions"),
+    ),
+    "figure_1_locations": StudyFigure("AUC by place", _locations, partial(_areas, x="token")),
+    "figure_1_heat_map": StudyFigure("AUC by layer and token", _location_heat, _by_place),
+    "figure_2_and_8_temperatures": StudyFigure("Transfer between temperatures", _temperatures, _by_degree),
+    "figure_3_best_of_n_and_votes": StudyFigure(
+        "Best of n and votes", partial(_over_n, names=[MAJORITY, WEIGHTED, BEST]), _over_samples
+    ),
+    "figure_4_self_correction": StudyFigure(
+        "Conditional self-correction", _corrected, partial(_over_means, note=AT_ONCE)
+    ),
+    "figure_5_conditional_votes": StudyFigure("Conditional majority voting", _conditional_votes, _over_means),
+    "figure_10_oracle": StudyFigure(
+        "Distance to the oracle", partial(_over_n, names=[MAJORITY, WEIGHTED, BEST, ORACLE]), _over_samples
+    ),
+    "figure_13_conditional": StudyFigure("Conditional strategies", _fronts, _over_means),
+    "figure_9_classifiers": StudyFigure("Kinds of classifiers", _models, partial(_areas, x="token", note=MEDIANS)),
+    "figure_11_suffixes": StudyFigure(
+        "AUC by length of the suffix", _suffixes, partial(_areas, x="tokens of the suffix, k")
+    ),
     "figure_12_votes": StudyFigure("Majority voting by temperature", _votes, _drawn_votes),
-}
+}  # fmt: skip
+"""Figure 13 is of the settings that are chosen on the other half."""

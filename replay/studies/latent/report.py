@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
-from replay.studies.kit.figures import Figures, drawn
-from replay.studies.kit.gaps import said_of
-from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, by_dataset, record_of
-from replay.studies.latent.ablation_tables import ABLATION_SHEETS
+from replay.runs.saved.provenance import versions
+from replay.studies.kit.report import StudyReport, by_dataset, drawn, record_of, told_intervals, told_log
+from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
 from replay.studies.latent.ablations import ablations_of
-from replay.studies.latent.around import missing_told, surroundings
-from replay.studies.latent.figures import PAPER_FIGURES
-from replay.studies.latent.figures_worth import WORTH_FIGURES
-from replay.studies.latent.questions import Verdict
-from replay.studies.latent.record import measured_on, record
-from replay.studies.latent.settings import TRAIN, LatentSetting
-from replay.studies.latent.study import LatentStudy, study_log
-from replay.studies.latent.tables import COMPARED, EVERY_SIGNAL, PAPER_SHEETS, WITHIN_QUESTIONS
-from replay.studies.latent.verdict_tables import GAIN_SHEETS, VERDICT_SHEETS
-from replay.studies.latent.verdict_tables import asked as asked_of
-from replay.studies.latent.verdicts import verdicts_of
+from replay.studies.latent.figures import FIGURES
+from replay.studies.latent.published import MODELS, REWARDS, TESTED
+from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, study_log
+from replay.studies.latent.tables import (
+    ABLATION_SHEETS,
+    COMPARED,
+    EVERY_SIGNAL,
+    GAIN_SHEETS,
+    LOGPROBS,
+    OTHER,
+    OWN,
+    PAPER_SHEETS,
+    REFLECTED,
+    VERDICT_SHEETS,
+    WITHIN_QUESTIONS,
+    rewards,
+)
+from replay.studies.latent.tables import asked as asked_of
+from replay.studies.latent.verdicts import NO_LOGPROBS, Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
@@ -29,10 +36,67 @@ from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
+READERS, TRANSFER = "readers", "transfer"
+"""What the ablations call tables 3 and 4 among what is missing."""
+NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
+NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
+
+
+def _surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
+    """Of the tables of these data sets."""
+    made = studies[0].asked.settings
+    drawn = (
+        f"{100 * made.level:g} % intervals, by question or cluster; those of accuracies from {made.resamples:,} "
+        f"resamples, seed {made.seed}."
+    )
+    return Surroundings(
+        simulated=any(study.simulated for study in studies),
+        dataset="dataset",
+        below=lambda sheet, parts, shown: [drawn],
+        gaps=lambda sheet, parts: list(_gaps(parts)),
+    )
+
+
+def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
+    """Why cells are dashes."""
+    yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
+    yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
+    if own := rewards(studies):
+        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
+    yield Gap(
+        "a model or verifier of the paper has a dash where the log has none of this name",
+        frozenset({*MODELS, *REWARDS}),
+    )
+    if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
+        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
+    tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
+    for what, columns in ((READERS, {OWN, OTHER}), (TRANSFER, tested)):
+        for line in said_of(studies, lambda study, what=what: _why(study, what)):  # type: ignore[misc]
+            yield Gap(line, frozenset(columns))
+
+
+def _why(study: LatentStudy, what: str) -> list[str]:
+    found = study.ablations.missing.get(what)
+    if found is None:
+        found = NOT_FITTED if not study.asked.ablations else f"the log has nothing to compare on `{study.dataset}`"
+    return [found]
+
+
+def _missing_told(study: LatentStudy) -> Iterator[str]:
+    """What could not be done on a data set, and why."""
+    unserved = study.missing.get(FRONT)
+    if unserved is not None:
+        yield f"strategies: {unserved}"
+    if SELECTING in study.missing:
+        yield f"{SELECTING}: {study.missing[SELECTING]}"
+    for what, why in (study.strategies.left_out or {}).items() if study.strategies is not None else ():
+        yield f"{what}: {why}"
+    for what, why in study.ablations.missing.items():
+        yield f"{what}: {why}"
+
+
 SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
 """All tables, in the order of the report."""
-FIGURES: Figures = {**WORTH_FIGURES, **PAPER_FIGURES}
-"""All figures."""
 POINTS = NumberWithInterval(1, 100, signed=True)
 """Differences of shares in words."""
 
@@ -77,27 +141,27 @@ def study_latent(
         on=on or TRAIN, where=where, published=published, ablations=ablations, seeds=seeds, orders=orders,
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )  # fmt: skip
-    studies = tuple(replace(one, verdicts=verdicts_of(one)) for one in study_log(log, asked))
+    studies = study_log(log, asked)
     if ablations:
         studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
-    return report_of(studies, log.name, drawn_at)
+    return _report_of(studies, log.name, drawn_at)
 
 
-def report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
+def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.simulated for study in studies)
-    tables = tables_of(SHEETS, studies, surroundings(studies))
+    tables = tables_of(SHEETS, studies, _surroundings(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was measured"] = said_of(studies, measured_on)
+    words["What was measured"] = said_of(studies, _measured_on)
     for study in studies:
-        words[f"Verdicts, {study.dataset}"] = [sentence(one) for one in study.verdicts]
-    words["What could not be done"] = undone = said_of(studies, missing_told)
+        words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
+    words["What could not be done"] = undone = said_of(studies, _missing_told)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
         draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
-        record=record_of("latent", studies, record),
+        record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",
         told=undone,
         screen=[tables[sheet.name] for sheet in (*VERDICT_SHEETS, COMPARED)],
@@ -106,7 +170,7 @@ def report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -
     )
 
 
-def sentence(one: Verdict) -> str:
+def _sentence(one: Verdict) -> str:
     """A verdict in words."""
     told = f"{asked_of(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
@@ -117,3 +181,47 @@ def sentence(one: Verdict) -> str:
         if samples:
             told += f"; {name} at {', '.join(f'{mean:.3g}' for mean in samples)} mean samples"
     return f"{told}."
+
+
+def record(study: LatentStudy) -> dict[str, Any]:
+    """The settings, what was chosen, and the verdicts."""
+    asked, source = study.asked, None if study.strategies is None else study.strategies.source
+    made = asked.settings
+    return {
+        "log": {"name": study.log.name, "sha256": study.log.digest()},
+        "dataset": study.dataset,
+        "where": study.where,
+        "on": study.on,
+        "trained": study.asked.trained,
+        "verifiers": {pool.pool: pool.verifier for pool in study.pools},
+        "states": study.states or None,
+        "strategies": None if source is None else asdict(source),
+        "seeds": asked.seeds if asked.ablations else None,
+        "verdicts": [
+            {
+                "question": one.question.name.lower(), "over": one.over or None, "verdict": one.answer.value,
+                "against": one.against or None, "difference": one.difference.difference if one.difference else None,
+                "low": one.difference.low if one.difference else None,
+                "high": one.difference.high if one.difference else None, "why": one.why or None,
+            }
+            for one in study.verdicts
+        ],
+        "seed": made.seed, "resamples": made.resamples, "level": made.level,
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def _measured_on(study: LatentStudy) -> Iterator[str]:
+    """The same in words, for people."""
+    made = record(study)
+    yield told_log(made, study.simulated)
+    yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
+    if study.asked.trained:
+        yield f"left out: {study.asked.trained:,} training rows among the examples that were to be reported"
+    yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.shown)
+    if study.strategies is not None:
+        source = study.strategies.source
+        probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
+        yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
+    yield told_intervals(made)
+    yield "`run.json` holds all of this and the versions"

@@ -117,7 +117,7 @@ def measured(
     kinds: Mapping[str, str], untrained: str,
 ) -> MeasuredPool:  # fmt: skip
     """Every signal of the traces that a verifier scored, each on those that it has a value of."""
-    own = among(traces, ~np.isnan(traces.scores[verifier]))
+    own = _among(traces, ~np.isnan(traces.scores[verifier]))
     lengths = suffix_lengths(own, train)
     found = {}
     for one in signals_of(own, train, untrained, lengths):
@@ -127,7 +127,7 @@ def measured(
     return MeasuredPool(traces.pool, temperature, verifier, own, train, found, kinds)
 
 
-def among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
+def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
     """Some of the traces (N,)."""
     if on.all():
         return traces

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -11,17 +12,119 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.temperatures import temperatures
-from replay.data.conditions import matching, matching_or_none, of_dataset, without
+from replay.analyses.strategies.votes_entropy import VotesEntropy
+from replay.data.conditions import matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
-from replay.studies.kit.choices import reported
-from replay.studies.latent.ablated import Ablations
-from replay.studies.latent.gains import Gains, gains_of
-from replay.studies.latent.questions import Verdict
-from replay.studies.latent.settings import LATENT, TRAIN, LatentSetting
+from replay.latent.place_probes import PlaceArea
+from replay.latent.probe_samples import ModelArea, SeededArea
 from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
+from replay.studies.latent.verdicts import Gains, Verdict, gains_of, verdicts_of
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.log import Log, collect
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
+from toolkit.stats import Interval, PairedInterval, Settings
+
+TEMPERATURES, TRANSFER, READERS, LOCATIONS = "temperatures", "transfer", "readers", "locations"
+MODELS, SIZES, SHARES, SUFFIXES = (
+    "kinds of classifiers",
+    "sizes of the training set",
+    "shares of right ones",
+    "suffixes",
+)
+ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
+"""What may be missing, by name."""
+FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
+"""What states are needed for."""
+
+
+@dataclass(frozen=True)
+class TemperatureArea:
+    """The mean area of the classifiers of some places, trained at one temperature and measured at another.
+
+    `rows`: traces to train on. `behind`: how far those that are trained at the measured temperature are above them.
+    """
+
+    trained: float
+    measured: float
+    area: Interval
+    rows: int = 0
+    behind: PairedInterval | None = None
+
+
+@dataclass(frozen=True)
+class SuffixArea:
+    """What the last `length` tokens tell: their log-probability, and the states of their places."""
+
+    length: int
+    logprob: Interval | None
+    states: Interval | None
+
+
+@dataclass(frozen=True)
+class VotesAt:
+    """Accuracy of the majority of `votes` samples at a temperature."""
+
+    temperature: float
+    votes: int
+    accuracy: Interval
+
+
+@dataclass(frozen=True)
+class Ablations:
+    """Of one data set.
+
+    `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
+    verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
+    verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`:
+    why something was not found, by what. `notes`: what all of them were fitted on. `places`: those that stand for all
+    where many fits are made.
+    """
+
+    transfer: Mapping[str, Interval] = field(default_factory=dict)
+    readers: Mapping[str, Interval] = field(default_factory=dict)
+    transfer_behind: Mapping[str, PairedInterval] = field(default_factory=dict)
+    readers_behind: Mapping[str, PairedInterval] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    locations: tuple[PlaceArea, ...] = ()
+    temperatures: tuple[TemperatureArea, ...] = ()
+    models: tuple[ModelArea, ...] = ()
+    sizes: tuple[SeededArea, ...] = ()
+    shares: tuple[SeededArea, ...] = ()
+    suffixes: tuple[SuffixArea, ...] = ()
+    entropy: VotesEntropy | None = None
+    votes: tuple[VotesAt, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+LATENT = "latent"
+"""The verifier that is studied where none is named."""
+TRAIN = "split = 'train'"
+
+
+@dataclass(frozen=True)
+class LatentSetting:
+    """The settings of a study; each is that of the data set it is of.
+
+    `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
+    attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
+    `trained`: how many training rows are among those to report, which `where` then leaves out.
+    `published`: whether the paper's numbers stand beside. `seeds`: how often the ablations fit each classifier.
+    """
+
+    verifiers: tuple[str, ...]
+    pool: str | None = None
+    probe: str | None = None
+    action: str | None = None
+    on: str = TRAIN
+    where: str | None = None
+    trained: int = 0
+    published: bool = False
+    ablations: bool = True
+    seeds: int = 3
+    orders: int = 100
+    settings: Settings = Settings()  # noqa: RUF009 -- frozen
+
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
@@ -58,7 +161,12 @@ class LatentStudy:
     gains: Gains = field(default_factory=Gains)
     missing: Mapping[str, str] = field(default_factory=dict)
     ablations: Ablations = field(default_factory=Ablations)
-    verdicts: tuple[Verdict, ...] = ()
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The answers to the study's questions."""
+        left_out = {} if self.strategies is None else self.strategies.left_out or {}
+        return verdicts_of(self.main, self.asked.settings.level, self.gains, self.missing.get(FRONT), left_out)
 
     @property
     def simulated(self) -> bool:
@@ -150,7 +258,7 @@ def _studies(
         if pools:
             study = LatentStudy(
                 dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
-                states_of(log, dataset), kinds, tuple(pools), models_of(log, dataset),
+                _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, found, contents)
 
@@ -244,7 +352,7 @@ def _probe(study: LatentStudy, pool: str) -> str | None:
     return min(single)[1] if single else None
 
 
-def states_of(log: Log, dataset: str) -> str:
+def _states_of(log: Log, dataset: str) -> str:
     """The model with most hidden states of a data set's traces; empty where none has any."""
     quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     own = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
@@ -256,7 +364,7 @@ def states_of(log: Log, dataset: str) -> str:
     return best if counts.get(best) else ""
 
 
-def models_of(log: Log, dataset: str) -> dict[str, str]:
+def _models_of(log: Log, dataset: str) -> dict[str, str]:
     """The model that wrote the first attempts of each pool of a data set; none where there are several."""
     own = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")

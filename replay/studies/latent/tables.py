@@ -1,21 +1,35 @@
-"""The paper's tables 1 to 4: areas under ROC curves, of which the pooled ones are what it reports."""
+"""The tables: the paper's 1 to 4, of areas under ROC curves, the verdicts, and those of the ablations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from replay.studies.kit.cells import difference, shown
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
+from replay.latent.probe_samples import SeededArea
+from replay.studies.kit.cells import shown
+from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, words
+from replay.studies.latent import study as what
 from replay.studies.latent.published import MODELS, REWARDS, TESTED, WORK, is_of, published_row, published_transfer
 from replay.studies.latent.signals import FITTED, LOGPROB, POOLED, REFLECTION, WITHIN, MeasuredPool, SignalAreas
+from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
+from replay.studies.latent.verdicts import Gain, Verdict, answered
 from toolkit.log.describe.worth import BEST
+from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.stats import PairedInterval
 
 Studies = Sequence[LatentStudy]
+Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 LILAVE, REFLECTED, LOGPROBS = "lilave_auc", "self_reflection_auc", "logprobs_auc"
 NOT_REWARDS = (FITTED, LOGPROB, REFLECTION)
 LEAST_SCORED = 0.9
 """Share of the traces that a verifier must have scored to have a column."""
+
+
+def difference(found: PairedInterval, scale: float = 1.0) -> ShownInterval | None:
+    """A paired difference as a cell, times `scale`."""
+    if found.difference is None:
+        return None
+    return ShownInterval(found.difference, found.low, found.high).times(scale)
 
 
 def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
@@ -102,7 +116,7 @@ def _rows_told(study: LatentStudy) -> Iterator[str]:
 COMPARED, WITHIN_QUESTIONS = _compared(POOLED), _compared(WITHIN)
 
 
-def models_of(studies: Studies) -> list[str]:
+def _models_of(studies: Studies) -> list[str]:
     """Base models of the measured pools, by name."""
     return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
 
@@ -110,7 +124,7 @@ def models_of(studies: Studies) -> list[str]:
 def _model_columns(studies: Studies) -> list[Column]:
     published = any(study.asked.published for study in studies)
     made = [intervals(told, key, 3) for key, told in MODELS.items()] if published else []
-    own = [name for name in models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
+    own = [name for name in _models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
     return made + [intervals(name, f"{name}_auc", 3) for name in own]
 
 
@@ -203,3 +217,289 @@ EVERY_SIGNAL = Sheet[LatentStudy](
      "mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
     "Data set",
 )  # fmt: skip
+
+
+POINTS = 100.0
+
+
+def _verdicts(study: LatentStudy) -> Iterator[Row]:
+    for one in study.verdicts:
+        values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
+        if one.difference is not None:
+            values["difference"] = difference(one.difference, POINTS)
+        yield Row((asked(one),), values=values)
+
+
+def asked(one: Verdict) -> str:
+    """A question as tables write it."""
+    return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
+
+
+def _intervals_told(study: LatentStudy) -> Iterator[str]:
+    level = f"{100 * study.asked.settings.level:g} %"
+    yield (
+        f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
+        "It is of paired differences, by question or cluster, and holds for all log-probabilities, or all settings of "
+        "a strategy, at once; shown is the one that decides."
+    )
+    yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
+
+
+def _pools_told(study: LatentStudy) -> Iterator[str]:
+    told = f"areas and picks: of `{study.main.pool}`"
+    if study.strategies is not None:
+        source = study.strategies.source
+        told += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
+    yield told
+
+
+VERDICTS = Sheet[LatentStudy](
+    "verdicts", "What the log says", ("Question",),
+    (
+        words("verdict", "verdict"), intervals("difference, points", "difference", 1, signed=True),
+        words("against, or why not asked", "against", drop=1),
+    ),
+    _verdicts, (_intervals_told, _pools_told), "Data set",
+)  # fmt: skip
+
+
+def _gain_row(one: Gain, heads: tuple[object, ...]) -> Row:
+    values: dict[str, Value] = {
+        "n": one.n, "samples": one.samples, "accuracy": 100 * one.accuracy, "against": 100 * one.against,
+        "difference": difference(one.difference, POINTS), "verdict": answered(one.difference).value,
+    }  # fmt: skip
+    return Row(heads, values=values)
+
+
+def _conditional(study: LatentStudy) -> Iterator[Row]:
+    found = study.gains
+    rivals = found.elsewhere or (None,) * len(found.coin)
+    for one, coin, rival in zip(found.conditional, found.coin, rivals, strict=True):
+        row = _gain_row(one, (one.below,))
+        values = {**row.values, "over_coin": difference(coin.difference, POINTS)}
+        if rival is not None:
+            values |= {"best_pool": rival.pool, "over_best": difference(rival.difference, POINTS)}
+        yield Row(row.heads, values=values)
+
+
+def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
+    made = [
+        numbers("n below", "n", 0), numbers("mean samples", "samples", 2), *ACCURACY,
+        intervals("beyond a coin", "over_coin", 1, signed=True, drop=2),
+    ]  # fmt: skip
+    if any(study.gains.elsewhere for study in studies):
+        made += [words("best pool", "best_pool", drop=3)]
+        made += [intervals("beyond voting there", "over_best", 1, signed=True, drop=3)]
+    return [*made, words("better?", "verdict")]
+
+
+def _best_pool_told(study: LatentStudy) -> Iterator[str]:
+    if study.gains.elsewhere:
+        yield "best pool: that whose plain votes were right most often where settings were chosen, at as many samples"
+
+
+def _halves_told(study: LatentStudy) -> Iterator[str]:
+    if study.front is not None:
+        yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
+
+
+ACCURACY = (
+    numbers("accuracy %", "accuracy", 1), numbers("plain voting %", "against", 1, drop=1),
+    intervals("difference, points", "difference", 1, signed=True),
+)  # fmt: skip
+CONDITIONAL = Sheet[LatentStudy](
+    "conditional_votes", "Conditional voting against plain voting at as many samples",
+    (TableColumn("believed from", Number(3), "threshold"),),
+    _conditional_columns, _conditional,
+    (_halves_told, _best_pool_told,
+     "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
+     "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
+     "Intervals hold for all of them at once. "
+     "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
+    "Data set", needed=lambda studies: any(study.gains.conditional for study in studies),
+)  # fmt: skip
+
+
+def _selecting(study: LatentStudy) -> Iterator[Row]:
+    for gains in (study.gains.weighted, study.gains.best):
+        yield from (_gain_row(one, (one.name,)) for one in gains)
+
+
+def _scored_told(study: LatentStudy) -> Iterator[str]:
+    if study.scored is not None and SELECTED in study.missing:
+        yield study.missing[SELECTED]
+
+
+SELECTING = Sheet[LatentStudy](
+    "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
+    (numbers("n", "n", 0), *ACCURACY, words("better?", "verdict")),
+    _selecting, ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
+    needed=lambda studies: any(study.gains.weighted or study.gains.best for study in studies),
+)  # fmt: skip
+
+
+def _oracle(study: LatentStudy) -> Iterator[Row]:
+    yield from (_gain_row(one, (one.n, one.name)) for one in study.gains.oracle)
+
+
+ORACLE = Sheet[LatentStudy](
+    "oracle", "How far the oracle is", (TableColumn("n", Number(0)), "Best strategy"),
+    (
+        numbers("its accuracy %", "accuracy", 1), numbers("oracle %", "against", 1),
+        intervals("difference, points", "difference", 1, signed=True),
+    ),
+    _oracle,
+    (_halves_told, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
+    "Data set", needed=lambda studies: any(study.gains.oracle for study in studies),
+)  # fmt: skip
+
+VERDICT_SHEETS = (VERDICTS,)
+GAIN_SHEETS = (CONDITIONAL, SELECTING, ORACLE)
+
+
+def _fitted(
+    name: str, title: str, heads: Sequence[str], columns: Columns, rows: Callable[[LatentStudy], Iterable[Row]],
+    missing: str, *notes: str | Callable[[LatentStudy], Iterable[str]], printed: bool = True,
+) -> Sheet[LatentStudy]:  # fmt: skip
+    """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
+
+    def told(study: LatentStudy) -> Sequence[str]:
+        found = study.ablations.missing.get(missing)
+        return [] if found is None else [f"no rows: {found}"]
+
+    def needed(studies: Studies) -> bool:
+        return any(True for study in studies for _ in rows(study))
+
+    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", needed=needed, printed=printed)
+
+
+def _locations(study: LatentStudy) -> Iterator[Row]:
+    for one in study.ablations.locations:
+        values = {"auc": shown(one.pooled), "auc_within": shown(one.within), "traces": one.traces}
+        yield Row((one.layer, one.token), values=values)
+
+
+def _temperature_columns(studies: Studies) -> list[Column]:
+    degrees = sorted({one.measured for study in studies for one in study.ablations.temperatures})
+    measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in degrees]
+    return [numbers("traces trained on", "rows", 0, drop=1), *measured]
+
+
+def _temperatures(study: LatentStudy) -> Iterator[Row]:
+    found = study.ablations.temperatures
+    for trained in sorted({one.trained for one in found}):
+        own = [one for one in found if one.trained == trained]
+        values = {f"measured_{one.measured:g}": shown(one.area) for one in own}
+        yield Row((f"{trained:g}",), values={"rows": own[0].rows, **values})
+
+
+def _carried(study: LatentStudy) -> Iterator[Row]:
+    found = study.ablations
+    for one in found.temperatures:
+        if one.behind is not None:
+            heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
+            yield Row(heads, values={"auc": shown(one.area), "behind": difference(one.behind)})
+    for name, less in found.transfer_behind.items():
+        values = {"auc": shown(found.transfer[name]), "behind": difference(less)}
+        yield Row(("data set", name, study.dataset), values=values)
+    for name, less in found.readers_behind.items():
+        values = {"auc": shown(found.readers[name]), "behind": difference(less)}
+        yield Row(("states", name, study.states), values=values)
+
+
+def _seeded(one: SeededArea, *heads: object) -> Row:
+    values = {"rows": one.rows, "auc": shown(one.mean), "median": one.median, "lowest": one.least, "highest": one.most}
+    return Row(heads, values=values)
+
+
+def _models(study: LatentStudy) -> Iterator[Row]:
+    models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
+    return (_seeded(one, one.model, one.layer, one.token) for one in models)
+
+
+def _suffixes(study: LatentStudy) -> Iterator[Row]:
+    for one in study.ablations.suffixes:
+        yield Row((one.length,), values={"logprob": shown(one.logprob), "states": shown(one.states)})
+
+
+def _entropy(study: LatentStudy) -> Iterator[Row]:
+    found = study.ablations.entropy
+    for one in found.parts if found is not None else ():
+        values = {"questions": one.questions, "entropy": shown(one.entropy), "right": shown(one.right, 100)}
+        yield Row((f"{one.low:.3g} to {one.high:.3g}".replace("-", "−"),), values=values)
+
+
+def _correlated(study: LatentStudy) -> Iterator[str]:
+    found = study.ablations.entropy
+    if found is None or found.correlation.estimate is None:
+        return
+    low, high = found.correlation.low, found.correlation.high
+    limits = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+    of = f"the first trace of `{found.probe}`" if found.probe else "the first trace, the others voting"
+    told = f"Spearman's correlation of score and entropy: {found.correlation.estimate:.2f}{limits}"
+    yield f"{told}; score of {of}, votes of `{found.pool}`".replace("-", "−")
+
+
+def _votes(study: LatentStudy) -> Iterator[Row]:
+    for one in study.ablations.votes:
+        yield Row((f"{one.temperature:g}", one.votes), values={"accuracy": shown(one.accuracy, 100)})
+
+
+SEEDED = (
+    numbers("traces trained on", "rows", 0), intervals("AUC", "auc", 3), numbers("median", "median", 3),
+    numbers("lowest", "lowest", 3), numbers("highest", "highest", 3),
+)  # fmt: skip
+SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"
+ABLATION_SHEETS = (
+    _fitted(
+        "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
+        (intervals("AUC", "auc", 3), intervals("AUC within questions", "auc_within", 3),
+         numbers("traces", "traces", 0)),
+        _locations, what.LOCATIONS, lambda study: study.ablations.notes, printed=False,
+    ),
+    _fitted(
+        "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
+        _temperature_columns, _temperatures, what.TEMPERATURES,
+        "each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
+        lambda study: study.ablations.notes[1:],
+    ),
+    _fitted(
+        "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried, "",
+        "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
+        "the same traces",
+    ),
+    _fitted(
+        "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED, _models,
+        what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
+    ),
+    _fitted(
+        "training_sizes", "Size of the training set", ("questions",), SEEDED,
+        lambda study: (_seeded(one, int(one.size)) for one in study.ablations.sizes), what.SIZES,
+        "a verifier of few places; each seed draws the questions", SPREAD,
+    ),
+    _fitted(
+        "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
+        lambda study: (_seeded(one, f"{100 * one.size:g}") for one in study.ablations.shares), what.SHARES,
+        "a verifier of few places; each seed draws the traces", SPREAD,
+    ),
+    _fitted(
+        "suffixes", "AUC by length of the suffix", ("tokens",),
+        (intervals("log-probability", "logprob", 3), intervals("states of these tokens", "states", 3)), _suffixes,
+        what.SUFFIXES,
+        "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
+        "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
+    ),
+    _fitted(
+        "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
+        (
+            numbers("questions", "questions", 0), intervals("entropy, share of the largest", "entropy", 3),
+            intervals("votes right, %", "right", 1),
+        ), _entropy, what.ENTROPY, _correlated,
+    ),
+    _fitted(
+        "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
+        (intervals("accuracy, %", "accuracy", 1),), _votes, what.VOTES, printed=False,
+    ),
+)  # fmt: skip
+"""After the paper's tables, in the order of the report."""

@@ -1,15 +1,238 @@
-"""Every question of the study, answered on one data set."""
+"""The study's questions, what strategies gain, and what intervals say of each: yes, no, or not decided."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from replay.analyses.strategies.strategies import WEIGHTED
-from replay.studies.latent.questions import Answer, Verdict, VerdictOn, answered, gain_verdict
+import numpy as np
+
+from replay.analyses.strategies.frontier import Frontier
+from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
+from replay.analyses.strategies.strategy_grids import VotesByScore
 from replay.studies.latent.signals import OVER, WITHIN, MeasuredPool, SignalAreas
-from replay.studies.latent.study import FRONT, LatentStudy
-from toolkit.log.describe.worth import BEST, HONEST
-from toolkit.stats import PairedInterval
+from toolkit.log.describe.worth import BEST as BEST_SUFFIX
+from toolkit.log.describe.worth import HONEST
+from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
+
+NOTHING = PairedInterval(None, None, None, None, 0, None)
+
+LEAST_DOUBTED = 0.05
+"""Share of probes that a setting of conditional voting doubts at least, and believes at least."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One setting of a strategy against another at as many samples in the mean: their accuracies and the difference.
+
+    `name`: of the strategy; `below`: the score below which `n` further samples follow a probe. `pool`: of the rival,
+    where that is another one.
+    """
+
+    name: str
+    samples: float
+    n: int
+    accuracy: float
+    against: float
+    difference: PairedInterval
+    below: float | None = None
+    pool: str = ""
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Of the study's strategies; empty where the log cannot serve them. `oracle`: how far the best is behind it;
+    `elsewhere`: those of conditional voting against plain voting in the pool that is best for it, where there are
+    several.
+    """
+
+    weighted: tuple[Gain, ...] = ()
+    best: tuple[Gain, ...] = ()
+    conditional: tuple[Gain, ...] = ()
+    coin: tuple[Gain, ...] = ()
+    elsewhere: tuple[Gain, ...] = ()
+    oracle: tuple[Gain, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Correctness of two strategies on the same examples (E,) each, and the setting that they are of."""
+
+    made: Gain
+    first: np.ndarray
+    second: np.ndarray
+
+
+def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+    """The gains with intervals that hold for all of them at once."""
+    if not pairs:
+        return ()
+    level = simultaneous_level([one.first - one.second for one in pairs], cluster=unit, settings=settings)
+    raised = replace(settings, level=level)
+    return tuple(
+        replace(one.made, difference=paired_interval(one.first, one.second, cluster=unit, settings=raised))
+        for one in pairs
+    )
+
+
+def _pair(
+    first: np.ndarray, second: np.ndarray, name: str, samples: float, n: int, below: float | None = None, pool: str = ""
+) -> _Pair:
+    made = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
+    return _Pair(made, first, second)
+
+
+def _conditional_gains(
+    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
+) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
+    """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
+    against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
+    which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
+    left out, and so are those that act as another one does on every probe.
+    """
+    on = made.among(~chosen)
+    pools = {made.source.pool: made, **others}
+    known = set[bytes]()
+    plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
+    for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
+        rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
+        of = on.conditional(row["verifier"])
+        if not rungs.below or not LEAST_DOUBTED <= of.fires(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
+            continue
+        acts = rungs.columns(of.score, of.n).tobytes()
+        if acts in known:
+            continue
+        known.add(acts)
+        right, paid = rungs.outcomes(of)
+        samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
+        voted = on.voted(samples)
+        plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
+        by_coin.append(_pair(right, rungs.by_coin(of), CONDITIONAL, samples, *setting))
+        if others:
+            best = max(pools, key=lambda pool, at=samples: float(pools[pool].voted(at)[chosen].mean()))  # type: ignore[misc]
+            rival = pools[best].voted(samples)[~chosen]
+            elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
+    return (
+        together(plain, on.unit, settings),
+        together(by_coin, on.unit, settings),
+        together(elsewhere, on.unit, settings),
+    )
+
+
+def _selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
+    """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
+    examples.
+    """
+    own = next((one for one in made.plain if one.name == name and one.verifier is not None), None)
+    if own is None:
+        return ()
+    right, voted = made.plain[own], made.plain[Strategy(MAJORITY)]
+    pairs = [_pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(made.n.tolist()) if n > 1]
+    return together(pairs, made.unit, settings)
+
+
+def _oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+    """At every n from 2 on, how far the best strategy of n samples is behind the oracle. The best is that of the half
+    for choosing; gaps are of the other one.
+    """
+    on, of = made.among(~chosen), made.among(chosen)
+    known = [one for one in made.plain if not one.sees_gold]
+    pairs = []
+    for at, n in enumerate(made.n.tolist()):
+        if n > 1:
+            best = max(known, key=lambda one, at=at: float(of.plain[one][:, at].mean()))  # type: ignore[misc]
+            pairs.append(_pair(on.plain[best][:, at], on.plain[Strategy(ORACLE)][:, at], str(best), float(n), int(n)))
+    return together(pairs, on.unit, settings)
+
+
+def gains_of(
+    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None,
+    others: Mapping[str, Strategies] | None = None,
+) -> Gains:  # fmt: skip
+    """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all;
+    `others`: of further pools on the same examples.
+    """
+    own = made if scored is None else scored
+    conditional, coin, elsewhere = _conditional_gains(made, front, chosen, settings, others or {})
+    return Gains(
+        _selecting_gains(own, WEIGHTED, settings), _selecting_gains(own, BEST, settings), conditional, coin,
+        elsewhere, _oracle_gaps(made, chosen, settings),
+    )  # fmt: skip
+
+
+class Answer(StrEnum):
+    """What an interval says of a question."""
+
+    YES = "yes"
+    NO = "no"
+    PARTLY = "yes and no"
+    UNDECIDED = "not decided"
+    UNASKED = "not asked"
+
+
+class VerdictOn(StrEnum):
+    """What is asked of a data set, as tables and reports write it."""
+
+    CHANCE = "is the verifier better than chance"
+    RANDOM = "is the best of a question's traces by its scores better than a random one"
+    LOGPROBS = "does the verifier beat log-probabilities"
+    WEIGHTED = "does voting weighted by its scores beat plain voting at equal samples"
+    BEST = "does best-of-n by its scores beat plain voting at equal samples"
+    CONDITIONAL = "does conditional voting beat plain voting at equal samples"
+    ELSEWHERE = "does conditional voting beat plain voting in the pool that is best for it"
+    COIN = "do its scores beat a coin in conditional voting"
+    ORACLE = "does any strategy reach the oracle"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one question. `over`: which area it is of; `against`: what the shown difference is to; `scale`: of
+    the difference for people; `where`: the mean samples at which there is a gain, and a loss; `why` it is not asked.
+    """
+
+    question: VerdictOn
+    answer: Answer
+    over: str = ""
+    against: str = ""
+    difference: PairedInterval | None = None
+    gained: tuple[float, ...] = ()
+    lost: tuple[float, ...] = ()
+    why: str = ""
+
+
+def answered(difference: PairedInterval) -> Answer:
+    """What one interval says of whether a difference is above 0."""
+    if difference.low is None or difference.high is None:
+        return Answer.UNDECIDED
+    return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
+
+
+def gain_verdict(question: VerdictOn, gains: Sequence[Gain]) -> Verdict:
+    """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
+
+    The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
+    the largest difference.
+    """
+    answers = [answered(one.difference) for one in gains]
+    up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
+    down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
+    found = {
+        (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
+    }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
+    shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
+    plain = f"plain voting of pool {shown.pool}" if shown.pool else "plain voting"
+    rival = "a coin" if question is VerdictOn.COIN else plain
+    against = f"{rival}, {shown.samples:.3g} samples"
+    return Verdict(
+        question, found, against=against, difference=shown.difference,
+        gained=tuple(one.samples for one in up), lost=tuple(one.samples for one in down),
+    )  # fmt: skip
+
+
+def _size(gain: Gain) -> float:
+    return gain.difference.difference if gain.difference.difference is not None else 0.0
+
 
 NO_LOGPROBS = "no log-probabilities are logged, and no verifier gives them"
 ONE_TRACE = "the verifier scored one trace a question"
@@ -18,21 +241,25 @@ ONE_SAMPLE = "the pool that is sampled from has one sample a question"
 NO_SCORES = "the verifier scored too few samples of the pool that is sampled from"
 
 
-def verdicts_of(study: LatentStudy) -> tuple[Verdict, ...]:
-    """Every question on one data set."""
-    return (*_of_areas(study), *_of_strategies(study))
+def verdicts_of(
+    pool: MeasuredPool, level: float, gains: Gains, unserved: str | None, left_out: Mapping[str, str]
+) -> tuple[Verdict, ...]:
+    """Every question on one data set, of its main pool and of what strategies gain.
+
+    `unserved`: why there are no strategies; `left_out`: why some of them are not tried.
+    """
+    return (*_of_areas(pool, level), *_of_strategies(gains, unserved, left_out))
 
 
-def rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
+def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
     """Log-probabilities that a verifier has to beat, none of them chosen on these rows where that can be helped."""
     found = pool.logprobs
     for name, one in found.items():
-        if name != BEST or HONEST not in found:
+        if name != BEST_SUFFIX or HONEST not in found:
             yield name, one
 
 
-def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
-    pool, level = study.main, study.asked.settings.level
+def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     for over in OVER:
         if over == WITHIN and pool.single:
             yield Verdict(VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
@@ -44,7 +271,7 @@ def _of_areas(study: LatentStudy) -> Iterator[Verdict]:
     else:
         picked = pool.over_random(level)
         yield Verdict(VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
-    against = list(rivals(pool))
+    against = list(_rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
         why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
@@ -63,9 +290,7 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
     return Verdict(VerdictOn.LOGPROBS, found, over, name, difference)
 
 
-def _of_strategies(study: LatentStudy) -> Iterator[Verdict]:
-    gains, unserved = study.gains, study.missing.get(FRONT)
-    left_out = {} if study.strategies is None else study.strategies.left_out or {}
+def _of_strategies(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, found, why in (
         (VerdictOn.WEIGHTED, gains.weighted, negative),

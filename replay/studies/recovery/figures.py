@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from replay.studies.kit.figures import Figures, StudyFigure, undrawn
-from replay.studies.recovery.around import LACKING
-from replay.studies.recovery.frontiers import frontier_points
-from replay.studies.recovery.gates import GATE_FIGURES
+from replay.analyses.recommend.gate_curve import band_panels
+from replay.studies.kit.report import Figures, StudyFigure, undrawn
 from replay.studies.recovery.rows import StudyPolicy, headline
-from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.study import LACKING, DatasetStudy
 from toolkit.errors import listed
-from toolkit.show import frontier, outcomes_figure
+from toolkit.show import (
+    FrontierPoint,
+    PlottedBand,
+    ReliabilityPanel,
+    ShownInterval,
+    bands_figure,
+    frontier,
+    outcomes_figure,
+    pareto_front,
+    reliability_figure,
+)
 
 
 def _costs(study: DatasetStudy) -> Collection[Any]:
@@ -20,7 +29,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
     shown = [*headline(study), *(StudyPolicy(study, name) for name in study.served(study.named.oracles))]
     cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in shown}
-    return list(frontier_points(cells, study.named.base, diagnostic).values())
+    return list(_frontier_points(cells, study.named.base, diagnostic).values())
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
@@ -31,6 +40,41 @@ def _outcomes(study: DatasetStudy) -> Collection[Any]:
     return [bar for bar in cells if None not in bar]
 
 
+FEWEST = 20
+"""Examples acted on from which on flips among them are drawn: the band of fewer would set the scale."""
+NO_GATE = "no gate was fitted for the primary action"
+JOINED = "bins of few examples are taken together"
+
+
+def _sweep(study: DatasetStudy) -> list[PlottedBand]:
+    """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
+    shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
+    return band_panels(study.band, shown, study.rate)
+
+
+def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
+    """Flips among the top share of examples that the primary gate would act on."""
+    shown = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
+    least = FEWEST / study.result.statistics.n
+    return band_panels(study.band, shown, study.rate, from_zero=True, least=least)
+
+
+def _panels(study: DatasetStudy) -> list[ReliabilityPanel]:
+    """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
+    found = []
+    for gate in (one for one in study.gates if one.predicts):
+        if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
+            continue
+        bins = study.calibration[gate.policy]
+        points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
+        found += [ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+    return found
+
+
+def _no_flips(study: DatasetStudy) -> str:
+    return NO_GATE if study.band is None else "the primary gate flips nothing at any threshold"
+
+
 FIGURES: Figures = {
     "cost_accuracy": StudyFigure(
         "Cost and accuracy", _costs, frontier, "no policy's tokens are logged throughout"
@@ -38,7 +82,12 @@ FIGURES: Figures = {
     "fixes_and_flips": StudyFigure(
         "Fixes and flips", _outcomes, outcomes_figure, "no policy that revises was served"
     ),
-    **GATE_FIGURES,
+    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure, NO_GATE),
+    "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, bands_figure, _no_flips),
+    "calibration": StudyFigure(
+        "Calibration", _panels, partial(reliability_figure, y="repaired", note=JOINED),
+        "no gate was fitted whose scores are probabilities",
+    ),
 }  # fmt: skip
 
 
@@ -58,3 +107,26 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     for lacking, figure, what in lacks:
         if lacking and figure in drawn:
             yield f"{study.dataset}: figure `{figure}` is without {what}"
+
+
+def _frontier_points(
+    cells: Mapping[str, tuple[ShownInterval | None, ShownInterval | None]],
+    baseline: str,
+    diagnostic: Collection[str] = (),
+) -> dict[str, FrontierPoint]:
+    """Points by policy, from its cost and its quality; without those of which either is not known.
+
+    `diagnostic` policies are never on the Pareto front.
+    """
+    known = {
+        name: (cost, quality) for name, (cost, quality) in cells.items() if cost is not None and quality is not None
+    }
+    front = pareto_front({n: (c.estimate, q.estimate) for n, (c, q) in known.items() if n not in diagnostic})
+    return {
+        name: FrontierPoint(
+            name=name, cost=cost.estimate, cost_low=cost.low, cost_high=cost.high, accuracy=quality.estimate,
+            low=quality.low, high=quality.high, on_front=name in front, diagnostic=name in diagnostic,
+            baseline=name == baseline,
+        )
+        for name, (cost, quality) in known.items()
+    }  # fmt: skip

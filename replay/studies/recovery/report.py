@@ -2,33 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
 from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.studies.kit.figures import drawable, drawn
-from replay.studies.kit.gaps import said_of, told_left_out
-from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, by_dataset, filed, record_of
-from replay.studies.recovery.around import run_surroundings
-from replay.studies.recovery.costs import COST_SHEETS
+from replay.runs.passes.coverage_notes import CALLS_FAILED
+from replay.studies.kit.cells import told_left_out, unlogged
+from replay.studies.kit.report import (
+    StudyReport,
+    by_dataset,
+    drawable,
+    drawn,
+    filed,
+    record_of,
+    told_intervals,
+    told_log,
+)
+from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
+from replay.studies.recovery.cost_tables import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES, missing_figures
-from replay.studies.recovery.gates import GATE_CALIBRATION
-from replay.studies.recovery.intervention_record import record, replayed
-from replay.studies.recovery.interventions import InterventionSetting
-from replay.studies.recovery.study import DatasetStudy, study_log
-from replay.studies.recovery.tables import POLICY_SHEETS
-from replay.studies.recovery.verdicts import said_of_verdicts, told_verdict
+from replay.studies.recovery.interventions import InterventionSetting, how_chosen
+from replay.studies.recovery.study import LACKING, DatasetStudy, study_log
+from replay.studies.recovery.tables import GATE_CALIBRATION, POLICY_SHEETS
 from toolkit.arguments import checks_arguments
+from toolkit.errors import listed
 from toolkit.log import TAKES, AnyLog, check_log, open_log
+from toolkit.notes import Severity
 from toolkit.show import SIMULATED, Table
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
+
+
+def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
+    """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
+    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
+    made = parts[0].result.provenance
+    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
+    counted = f"{'; '.join(told)}. {drawn}"
+    return Surroundings(
+        simulated=any(one.result.simulated for one in parts),
+        dataset="dataset",
+        above=lambda sheet, own: [told for one in own for told in _warned(one, len(own) == 1)],
+        below=lambda sheet, own, shown: [counted],
+        gaps=lambda sheet, own: _gaps(own),
+    )
+
+
+def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
+    """What the runs lack: the data sets are named where not all of them lack it."""
+    for lack in LACKING.values():
+        short = [part.dataset for part in parts if lack.policies(part.result)]
+        where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
+        if short:
+            yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
+
+
+def _told_verdict(study: DatasetStudy) -> Iterator[str]:
+    """What stands beside a verdict, before its sentences, and these."""
+    yield from (f"CAVEAT: {one}." for one in study.caveats())
+    if study.recommendation.verdict == UNDECIDED:
+        yield NO_REASON
+    yield from study.recommendation.sentences
+
+
+def _warned(study: DatasetStudy, alone: bool) -> Iterator[str]:
+    """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
+    named = "" if alone else f"{study.dataset}: "
+    for note in study.result.notes:
+        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
+            yield str(replace(note, text=f"{named}{note.text}"))
+
+
+def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+    """What the screen says: every verdict with its sentences, warnings, and who is left out."""
+    for study in studies:
+        yield f"{study.dataset}: {study.recommendation.verdict}"
+        yield from (f"  {sentence}" for sentence in _told_verdict(study))
+    for study in studies:
+        alone = len(studies) == 1
+        yield from _warned(study, alone)
+        yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
+
 
 SHEETS = (*POLICY_SHEETS, *COST_SHEETS, GATE_CALIBRATION)
 """All tables, in the order of the report."""
@@ -89,7 +150,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, run_surroundings(studies))
+    return tables_of(SHEETS, studies, _surroundings(studies))
 
 
 def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
@@ -97,9 +158,9 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was replayed"] = said_of(studies, replayed)
+    words["What was replayed"] = said_of(studies, _replayed)
     for study in studies:
-        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(told_verdict(study))
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told_verdict(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
@@ -109,12 +170,38 @@ def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, 
         tables=tables(studies),
         draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
         words=words,
-        record=record_of("recovery", studies, lambda one: record(one, "recovery", one.recommendation.verdict)),
+        record=record_of("recovery", studies, record, lambda one: one.result.provenance),
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
-        told=[*said_of_verdicts(studies), *undone],
+        told=[*_said_of_verdicts(studies), *undone],
         simulated=simulated,
         parts=studies,
     )
+
+
+def record(study: DatasetStudy) -> dict[str, Any]:
+    """What the study adds to the record of the run, its verdict among it."""
+    asked, roles = study.asked, study.roles
+    return {
+        "dataset": study.dataset, "on": asked.on, "tune": asked.tune, "where": None, "base": roles.base,
+        "action": roles.action, "action_chosen": how_chosen(asked, roles), **roles.record(),
+        "gates": [gate.record() for gate in study.gates], "pooled": asked.pooled, "margin": asked.margin,
+        "together": asked.together, "verdict": study.recommendation.verdict,
+    }  # fmt: skip
+
+
+def _replayed(study: DatasetStudy) -> Iterator[str]:
+    """The same in words, for people."""
+    asked, roles, made = study.asked, study.roles, study.result.provenance
+    yield told_log(made, study.simulated)
+    yield f"examples: {made.get('where')}; {study.result.statistics.n:,} are compared"
+    yield f"gates are fitted on {asked.on}, and their thresholds chosen on {asked.tune}"
+    yield f"base attempts: pool `{roles.base}`; revised by {listed(roles.actions)}"
+    yield f"primary action: `{roles.action}`, {how_chosen(asked, roles)}; its gate is the primary gate"
+    yield f"longer budgets: {listed(roles.budgets) or 'none'}"
+    votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())
+    yield f"votes: {'; '.join(votes) or 'none'}"
+    yield f"margin of the recommendation: {100 * asked.margin:g} points; {told_intervals(made)}"
+    yield "`run.json` holds all of this, the gates, the policies and the versions"

@@ -7,27 +7,44 @@ from dataclasses import replace
 from functools import partial
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION
-from replay.gatefit.gate_set import FEATURE_RULES, RULES, TREES
-from replay.studies.kit.layout import DATASET
-from replay.studies.kit.sheet import Column, Row, Sheet, beside, numbers, words
-from replay.studies.recovery import columns, gates, published, rows, screening
-from replay.studies.recovery.outcomes import PAIRED_COLUMNS, PAIRED_HEADS, mean
-from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import Number, TableColumn
+from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
+from replay.studies.kit.sheet import DATASET, Column, Row, Sheet, beside, intervals, listed, numbers, words
+from replay.studies.recovery import published
+from replay.studies.recovery.rows import (
+    ACCURACY,
+    ACTION_TOKENS,
+    ACTS_ON,
+    ALWAYS,
+    BASE,
+    CALLS,
+    FINALIZERS,
+    FIXES,
+    FLIPS,
+    PAIRED_COLUMNS,
+    PAIRED_HEADS,
+    PLAIN_ACCURACY,
+    PUBLISHED_ACCURACY,
+    SELECTIVE,
+    TOTAL_TOKENS,
+    StudyPolicy,
+    comparison_rows,
+    headline,
+    headline_rows,
+    limit,
+)
+from replay.studies.recovery.study import DatasetStudy, mean
+from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
+from toolkit.stats.curves.calibration import LEAST_IN_BIN
 
-ACCURACY = beside(columns.ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
-PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
-TOTAL = beside(columns.TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
-ACTION_TOKENS, ACTS_ON, FIXES, FLIPS = columns.ACTION_TOKENS, columns.ACTS_ON, columns.FIXES, columns.FLIPS
+TOTAL = beside(TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
 EXAMPLES = TableColumn("examples", Number(0))
-
 BUDGET_MATCHED = Sheet[DatasetStudy](
     "budget_matched", "Policies at their realised budgets", ("policy",),
     (
-        ACCURACY, ACTS_ON, columns.CALLS, ACTION_TOKENS, TOTAL, columns.FINALIZERS, FIXES,
+        PUBLISHED_ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
-    partial(rows.headline_rows, find=published.published_policy),
+    partial(headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
      "accuracy(policy) − accuracy(base) = fixes − flips.",),
     DATASET,
@@ -45,20 +62,54 @@ def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    rows.comparison_rows, _told_paired, DATASET,
+    comparison_rows, _told_paired, DATASET,
 )  # fmt: skip
-GATES = gates.GATES.beside(
-    partial(gates.gate_rows, find=published.published_gate),
-    {
-        "accuracy": ("accuracy_pct", "published %", "published_accuracy_pct", 2),
-        "intervention_rate": ("verify_pct", "published fires %", "published_verify_pct", 1),
-    },
-)
+
+OF_PROBABILITIES = ("brier", "ece")
+"""What only a score that is a probability has."""
+POINTS = NumberWithInterval(2, 100, signed=True)
+"""Paired differences in points."""
+
+
+def _gates(study: DatasetStudy) -> Iterator[Row]:
+    """A row for each gate, paired with the action's own one on cheap features, beside the published one."""
+    for gate in study.gates:
+        cheap = study.roles.cheap(gate.action)
+        compared = cheap != gate.policy and cheap in study.policies
+        gained, p_value = study.paired(gate.policy, cheap) if compared else (None, None)
+        dearer = study.paired(gate.policy, cheap, "action_tokens")[0] if compared else None
+        values = {"fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value}
+        values |= {"action_tokens": study.mean(gate.policy, "action_tokens"), "action_tokens_minus_cheap": dearer}
+        found = study.reports[gate.policy].numbers()
+        values |= {key: one for key, one in found.items() if gate.predicts or key not in OF_PROBABILITIES}
+        theirs = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
+        yield Row((gate.action, gate.shown), values=values, published=theirs)
+
+
+GATE_COLUMNS = (
+    words("fitted on", "fitted_on", drop=3), numbers("threshold", "threshold", 4, drop=4),
+    replace(PUBLISHED_ACCURACY, form=PLAIN_ACCURACY.form),
+    beside(replace(ACTS_ON, heading="fires %"), "verify_pct", "published fires %", "published_verify_pct", 1),
+    ACTION_TOKENS,
+    FIXES, FLIPS, Column("minus the cheap gate, points", "minus_cheap", POINTS),
+    numbers("p", "p_value", 4),
+    intervals("action tokens minus those of the cheap gate", "action_tokens_minus_cheap", 0, signed=True, drop=1),
+    numbers("AUROC", "auroc", 3), numbers("AUPRC", "auprc", 3, drop=5), numbers("Brier", "brier", 4, drop=6),
+    numbers("ECE", "ece", 4, drop=5), numbers("threshold chosen here", "diagnostic_threshold", 4, drop=8),
+    numbers("its accuracy %", "diagnostic_accuracy", 1, shown=100, drop=7),
+)  # fmt: skip
+GATES = Sheet[DatasetStudy](
+    "gates", "Gates", ("action", "gate"), GATE_COLUMNS, _gates,
+    ("Labels are repairs. Fitted on: the data sets whose examples a gate was fitted and its threshold chosen on; that "
+     "of another data set is frozen. Minus the cheap gate: paired differences. Brier and ECE: of scores that "
+     "are probabilities. The threshold chosen here is a diagnostic: it sees the gold of the reported examples.",),
+    DATASET,
+)  # fmt: skip
 
 
 def _subgroups(study: DatasetStudy) -> Iterator[Row]:
-    parts = (rows.BASE, rows.ALWAYS, rows.SELECTIVE)
-    shown = sorted((one for one in rows.headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
+    parts = (BASE, ALWAYS, SELECTIVE)
+    shown = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
         other = published.published_state(study.dataset, state)
         for one in shown:
@@ -70,7 +121,7 @@ def _subgroups(study: DatasetStudy) -> Iterator[Row]:
 
 SUBGROUPS = Sheet[DatasetStudy](
     "subgroups", "By state of the base attempt", (TableColumn("base attempt", key="state"), EXAMPLES, "policy"),
-    (ACCURACY, FLIPS), _subgroups, (), DATASET,
+    (PUBLISHED_ACCURACY, FLIPS), _subgroups, (), DATASET,
 )  # fmt: skip
 
 
@@ -86,7 +137,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, paper.get(policy, ""))
         theirs = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
-        yield Row((policy,), rows.StudyPolicy(study, policy), values, theirs)
+        yield Row((policy,), StudyPolicy(study, policy), values, theirs)
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
@@ -113,36 +164,56 @@ def _told_rules(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 RULES_AND_HEADROOM = Sheet[DatasetStudy](
     "rules_and_headroom", "Routing rules and headroom", (TableColumn("rule"),),
     (
-        PLAIN_ACCURACY, beside(ACTS_ON, "verify_pct", "published acts on %", "published_verify_pct", 1), ACTION_TOKENS,
+        replace(PUBLISHED_ACCURACY, form=PLAIN_ACCURACY.form),
+        beside(ACTS_ON, "verify_pct", "published acts on %", "published_verify_pct", 1), ACTION_TOKENS,
         FIXES, beside(FLIPS, "flips_pct", "published flips %", "published_flips_pct"),
-        Column("ahead of the gate, points", "headroom", gates.POINTS), words("remark", "remark", drop=2),
+        Column("ahead of the gate, points", "headroom", POINTS), words("remark", "remark", drop=2),
     ),
     _rules, _told_rules, DATASET,
 )  # fmt: skip
 
 
-SCREENING = screening.SCREENING.beside(
-    partial(screening.screening_rows, find=published.published_action),
-    {
-        "accuracy": ("final_accuracy_pct", "published %", "published_accuracy_pct", 2),
-        "fix_rate": ("fix_pct", "published fixes %", "published_fix_pct", 2),
-        "flip_rate": ("flip_pct", "published flips %", "published_flip_pct", 2),
-        "action_tokens": ("action_tokens", "published tokens", "published_tokens", 0),
-    },
-)
+def _screening(study: DatasetStudy) -> Iterator[Row]:
+    screening = study.screening.with_columns(screened_on="dataset")
+    for row in listed(screening.iter_rows(named=True), ("action", "examples")):
+        yield replace(row, published=published.published_action(str(row.values["dataset"]), row.heads[0]))
+
+
+def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
+    """Whose examples the actions were screened on stands there where these are others than the row's data set."""
+    others = any(set(study.screening["dataset"]) != {study.dataset} for study in studies)
+    return [
+        *([words("screened on", "screened_on", drop=1)] if others else []),
+        beside(
+            replace(ACCURACY, form=Number(2, 100)), "final_accuracy_pct", "published %", "published_accuracy_pct"
+        ),
+        beside(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
+        beside(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
+        numbers("finalizer %", "finalizer_rate", shown=100, drop=2),
+        numbers("truncated %", "truncation_rate", shown=100, drop=2),
+        beside(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
+    ]  # fmt: skip
+
+
+SCREENING = Sheet[DatasetStudy](
+    "screening", "Screening of the actions", ("action", EXAMPLES), _screened_columns, _screening,
+    ("On the examples that gates are fitted on. Finalizer and truncated: of the action's own calls. The oracle sees "
+     "gold: a diagnostic.",),
+    DATASET,
+)  # fmt: skip
 
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
     pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
     for policy in study.served(pools):
-        other = published.published_budget(study.dataset, rows.limit(study, pools[policy]))
-        yield Row((policy,), rows.StudyPolicy(study, policy), published=other)
+        other = published.published_budget(study.dataset, limit(study, pools[policy]))
+        yield Row((policy,), StudyPolicy(study, policy), published=other)
 
 
 BUDGETS = Sheet[DatasetStudy](
     "budgets", "Initial budgets", (TableColumn("initial budget", key="policy"),),
     (
-        ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
+        PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
         beside(numbers("truncated %", "truncated", 1, metric="truncated", shown=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
         replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
@@ -151,3 +222,24 @@ BUDGETS = Sheet[DatasetStudy](
 )  # fmt: skip
 
 POLICY_SHEETS = (BUDGET_MATCHED, PAIRED, GATES, SUBGROUPS, RULES_AND_HEADROOM, SCREENING, BUDGETS)
+
+
+def _bins(study: DatasetStudy) -> Iterator[Row]:
+    for gate in (one for one in study.gates if one.predicts):
+        for one in study.calibration[gate.policy]:
+            label = ShownInterval.of((one.label.estimate, one.label.low, one.label.high))
+            scored = {"examples": one.n, "score": one.score, "repaired": label}
+            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), values=scored)
+
+
+GATE_CALIBRATION = Sheet[DatasetStudy](
+    "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
+    (
+        numbers("examples", "examples", 0), numbers("mean score", "score", 3),
+        intervals("repaired %", "repaired", 1, shown=100),
+    ),
+    _bins,
+    (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
+     "no probabilities have no row.",),
+    DATASET,
+)  # fmt: skip

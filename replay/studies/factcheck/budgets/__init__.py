@@ -1,1 +1,0 @@
-"""Tables and figures of verifier budgets and their settings."""

@@ -1,0 +1,379 @@
+"""Published against simulated: the numbers that a simulation was fitted to, and how near they should lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import copysign, hypot, sqrt
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.budgets.budgets import ORDERS, budgets
+from replay.analyses.budgets.pool_depth import gold_within
+from replay.analyses.budgets.surrogate_keys import gaps
+from replay.data.conditions import TEST
+from replay.studies.factcheck.published import (
+    BUDGETS,
+    CAP,
+    ORDER_COLUMNS,
+    WORK,
+    PublishedPool,
+    bucket_keys,
+    published,
+    published_pools,
+)
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, replay_methods
+from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.kit.cells import cell
+from replay.studies.kit.published import PublishedDataset, document
+from toolkit.errors import ThinkbackError, argument
+from toolkit.features import CLAIM_FEATURES
+from toolkit.log import Log
+from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
+
+ERRORS = 2.0
+"""No number may lie further off than so many sampling errors of the published one."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A fitted number that is known to lie too far off: simulated minus published, and why."""
+
+    difference: float
+    why: str
+
+
+FIT = document(f"{WORK.name}_simulated")
+"""What the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
+
+Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
+the published number; `relaxed`: data sets for which all are so many times as far.
+"""
+KNOWN = {tuple(key): Known(off, FIT["known_because"][why]) for *key, off, why in FIT["known"]}
+"""Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; `distance` is how far it may lie, in its own unit.
+
+    `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
+    """
+
+    table: str
+    method: str
+    what: str
+    published: float
+    simulated: float
+    distance: float
+    error: float | None = None
+    known: Known | None = None
+
+    @property
+    def difference(self) -> float:
+        """Simulated minus published."""
+        return self.simulated - self.published
+
+    @property
+    def within(self) -> bool:
+        """Whether it lies near enough."""
+        return abs(self.difference) <= self.distance + 1e-9
+
+    @property
+    def bound(self) -> float | None:
+        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        if self.known is None:
+            return None
+        return self.known.difference + copysign(self.error or 0.0, self.known.difference)
+
+    @property
+    def expected(self) -> bool:
+        """Whether it lies near enough, or is off as it is known to be: to the same side, and within its bound."""
+        if self.within or self.bound is None:
+            return self.within
+        return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
+
+
+def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+    """The numbers of a run that were fitted to, where they are published and the log has them."""
+    for row in FIT[run]:
+        for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
+            wanted = numbers.value(row["table"], of["column"], method=method)
+            found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+            if wanted is not None and found is not None:
+                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+                error = _sampling_error(found)
+                yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
+
+
+def bounded(line: Line, factor: float, known: Known | None) -> Line:
+    """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: that it fails."""
+    distance = factor * line.distance
+    if line.error is not None:
+        distance = min(distance, ERRORS * line.error)
+    return replace(line, distance=distance, known=known)
+
+
+def _sampling_error(cell: ShownInterval | None) -> float | None:
+    """That of a number, from its 95% interval; None where it has none, or does not vary."""
+    if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
+        return None
+    return (cell.high - cell.low) / (2 * 1.959964)
+
+
+def _share_error(share: float, n: int) -> float:
+    """The sampling error of a share of n, in percent."""
+    return 100 * sqrt(share * (1 - share) / n)
+
+
+WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
+"""Which number a row is of."""
+
+
+def check_table(lines: list[Line], title: str) -> Table:
+    """Published, simulated, difference, and the distance allowed."""
+    columns = (
+        *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
+        TableColumn("difference", Number(2, signed=True)), TableColumn("sampling error", Number(2)),
+        TableColumn("allowed", Number(2)), TableColumn("within", Tick("yes", "no")),
+    )  # fmt: skip
+    rows = tuple(
+        (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _verdict(x))
+        for x in lines
+    )
+    known = tuple(
+        f"{x.table}, {x.method}, {x.what}: known to be off, by {x.bound:+.2f} at most: {x.known.why}"
+        for x in lines
+        if x.known is not None and not x.within
+    )
+    return Table(title, columns, rows, above=(SIMULATED,), below=known)
+
+
+def _verdict(line: Line) -> bool | str:
+    return "known" if line.expected and not line.within else line.within
+
+
+@dataclass(frozen=True)
+class HeldOutNumber:
+    """One number in one simulated log; `error`: its sampling error. `signed`: a difference, whose sign counts."""
+
+    table: str
+    method: str
+    what: str
+    published: float
+    simulated: float
+    error: float | None
+    signed: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Which number it is."""
+        return self.table, self.method, self.what
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One number in logs of several seeds: their mean and spread, and the published one's sampling error."""
+
+    first: HeldOutNumber
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return fmean(self.values)
+
+    @property
+    def errors(self) -> float | None:
+        """How many sampling errors the mean lies from the published number."""
+        return (self.mean - self.first.published) / self.first.error if self.first.error else None
+
+    @property
+    def same_sign(self) -> int | None:
+        """Seeds with the published sign; None for a number whose sign says nothing, or that is 0."""
+        if not self.first.signed or self.first.published == 0:
+            return None
+        return sum(value * self.first.published > 0 for value in self.values)
+
+    @property
+    def held(self) -> bool | None:
+        """Whether it lies within `ERRORS` sampling errors, and a difference has the published sign; None: unknown."""
+        if self.errors is None:
+            return None
+        turned = self.same_sign is not None and self.mean * self.first.published <= 0
+        return abs(self.errors) <= ERRORS and not turned
+
+
+def _over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
+    """The numbers found in logs of several seeds, each with its values in all of them.
+
+    Sampling errors are those of the first log, which has the published number of claims.
+    """
+    found: dict[tuple[str, str, str], list[HeldOutNumber]] = {}
+    for numbers in logs:
+        for one in numbers:
+            found.setdefault(one.key, []).append(one)
+    return [HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
+
+
+def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
+    """Published, mean and spread over the seeds, and the difference in sampling errors of the published number.
+
+    `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
+    """
+    columns = (
+        *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "mean", "lowest", "highest")),
+        TableColumn("sampling error", Number(2)), TableColumn("errors off", Number(1, signed=True)),
+        TableColumn("seeds with its sign", Words()), TableColumn("held", Tick("yes", "no")),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            *x.first.key, x.first.published, x.mean, min(x.values), max(x.values), x.first.error, x.errors,
+            None if x.same_sign is None else f"{x.same_sign} of {len(x.values)}", x.held,
+        )
+        for x in lines
+    )  # fmt: skip
+    failed = dict.fromkeys(x.first.table for x in lines if x.held is False)
+    below = (*notes, *(f"{table}: {reasons[table]}" for table in failed))
+    return Table(title, columns, rows, above=(SIMULATED,), below=below)
+
+
+def _held_out_line(
+    table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False,
+    luck: float = 0.0,
+) -> Iterator[HeldOutNumber]:  # fmt: skip
+    """A number that was not fitted to, where it is published and the log has it.
+
+    `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
+    """
+    if wanted is not None and cell is not None:
+        error = _sampling_error(cell)
+        error = None if error is None else hypot(error, luck)
+        yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
+
+
+RESAMPLES = 200
+GOLD = FIT["gold"]
+"""What the thesis's text says of it (section 1.1.5), in per cent."""
+FIRST_FIVE = "first 5 traces"
+
+
+def _simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) -> FactcheckSetting:
+    """What is asked of a simulated log."""
+    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, cap, asked={"where": TEST, "resamples": resamples})
+
+
+def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
+    """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
+
+    Raises ThinkbackError where the pool is smaller than that.
+    """
+    numbers, setting = published(name), _simulated_setting(pool)
+    main = replay_methods(log, setting)
+    if main.missing:
+        raise ThinkbackError(
+            f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
+        )
+    lines = [*_fitted_lines("main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
+    if name == "quantemp":
+        lines += _fitted_lines("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+    return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
+
+
+def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[Line]:
+    within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
+    wanted = WORK.stated(GOLD[name])
+    found, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
+    yield Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
+
+
+def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+    for bucket in main.buckets():
+        wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
+        if wanted is not None:
+            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
+            error = _share_error(share, main.n)
+            yield Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
+
+
+TRACES = {"quantemp": 40, "claimdecomp": 50}
+"""Traces per claim that these tables take."""
+
+
+POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
+"""Of each data set, those of table B.4."""
+ORDERS_DRAWN = 30
+"""Random orders that tell how much one of them varies."""
+ONE_ORDER = (
+    f"the published random order is one order: the sampling error of differences to it holds the variance of one, "
+    f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
+)
+REASONS = FIT["failing_because"]
+"""What is known of the numbers of each table that fail."""
+
+
+def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
+    """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
+    return _over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
+
+
+def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
+    numbers, setting = published(name), _simulated_setting(pool, resamples=resamples)
+    for bucket in replay_methods(log, setting).buckets():
+        for what, name_of, column in (
+            ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
+            ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
+        ):
+            found = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
+            wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
+            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
+    if name == "quantemp":
+        yield from _larger_caps(log, setting, numbers)
+    for published_pool in POOLS[name]:
+        yield from _signs(log, published_pool, setting)
+
+
+def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
+    for cap in (20, 30, 40):
+        made = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
+        of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
+        for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
+            wanted = numbers.value(table, column, max_traces=cap, method=method)
+            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
+
+
+def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
+    """The differences of table B.4 alone, of one log."""
+    return [one for of in POOLS[name] for one in _signs(log, of, _simulated_setting(pool, resamples=1))]
+
+
+def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
+    rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
+    columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
+    asked: dict[str, Any] = {
+        "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
+        "features": setting.features, "budget": BUDGETS[of.size],
+        **setting.asked, "where": f"split = '{of.split}'",
+    }  # fmt: skip
+    made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
+    told = "" if of.split == "test" else f"{of.split}, "
+    tells_errors = asked["resamples"] > 1
+    luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
+    for order, column in columns.items():
+        found = gaps(made, "surrogate", order)
+        for k in BUDGETS[of.size]:
+            wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
+            less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
+            yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+
+
+def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:
+    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
+    made = budgets(log, orders=orders, **{**asked, "resamples": 1})
+    of_orders = made.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
+    spread = of_orders.group_by("k").agg(100 * pl.col("estimate").std())
+    return dict(spread.iter_rows())

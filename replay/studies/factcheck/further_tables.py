@@ -1,0 +1,401 @@
+"""Tables beyond the thesis's own: verifier budgets, settings, paired differences, further policies, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
+from replay.analyses.report.verifier_calibration import VerifierCalibration
+from replay.analyses.tune.fitted import SettingSweep
+from replay.kinds.every_example import EVERY
+from replay.studies.factcheck.budgets import KEYS, MEASURED, SWEPT
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.study import Study
+from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
+from replay.studies.kit.cells import PolicyCells, reasons, shown
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
+from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
+
+SETS = (
+    intervals("Coverage, %", "coverage", metric="coverage", scale=100),
+    intervals("Set size", "set_size", metric="set_size"),
+    intervals("Answered, %", "answer_rate", metric="answer_rate", scale=100),
+    intervals("Accuracy among answered, %", "accuracy_answered", metric="accuracy_answered", scale=100),
+)  # fmt: skip
+PAIRS = ((TOP, BEST), (VOTE, BEST), (ADAPTIVE, BEST), (SURROGATE, BEST), (SURROGATE, ADAPTIVE))
+DIFFERENCES = (("macro_f1", "Macro-F1"), ("accuracy", "Accuracy"))
+DIFFERENCE_COLUMNS = tuple(
+    column
+    for metric, head in DIFFERENCES
+    for column in (
+        intervals(f"{head} difference, points", f"{metric}_difference_pp", signed=True),
+        numbers(f"p, {head}", f"{metric}_p", 4),
+    )
+)
+QUALITY = (percent("Macro-F1, %", "macro_f1_pct", "macro_f1"), percent("Accuracy, %", "accuracy_pct", "accuracy"))
+
+
+def _differences(methods: Methods, method: str, against: str) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for metric, _ in DIFFERENCES:
+        values[f"{metric}_difference_pp"], values[f"{metric}_p"] = methods.difference(method, metric, against, 100)
+    return values
+
+
+def _orders(number: int) -> str:
+    return "1 order" if number == 1 else f"{number} orders"
+
+
+def _compared(study: Study) -> dict[str, Methods]:
+    """The comparisons of a data set, by what the table of pairs calls them."""
+    verifier, other = study.setting.verifier, study.setting.other_verifier
+    found = {f"{verifier}, N = {study.main.cap}": study.main}
+    if other is not None:
+        found[f"{other}, N = {study.other.cap}"] = study.other
+    return found | {f"{verifier}, means over {_orders(study.setting.orders)}": study.averaged}
+
+
+def paired(study: Study) -> Iterator[Row]:
+    """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
+    for name, methods in _compared(study).items():
+        for method, against in PAIRS:
+            if methods is not study.averaged or method not in (TOP, VOTE):
+                yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
+
+
+def _why_not_paired(study: Study) -> Iterator[str]:
+    for name, methods in _compared(study).items():
+        yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
+
+
+def _averaged(study: Study) -> Iterator[Row]:
+    """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
+    for name in VERIFYING:
+        of = MethodOfRun(study.averaged, name)
+        values = {} if name == BEST else _differences(of.cells, name, BEST)
+        yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
+
+
+CALLS = (
+    intervals("Traces/claim", "traces", metric="traces"),
+    intervals("Verifier calls/claim", "verifications", metric="verifications"),
+)
+
+
+def variants(study: Study) -> Iterator[Row]:
+    """Further policies beside adaptive stopping and the surrogate."""
+    result = study.variants.result
+    if result is not None:
+        methods = Methods(result, study.setting.verifier, study.setting.cap)
+        for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
+            of = MethodOfRun(methods, name)
+            abstains = of.cell("answer_rate") is not None
+            yield Row((name,), of, {} if abstains or name == SURROGATE else _differences(methods, name, SURROGATE))
+
+
+def _coverage(study: Study) -> Iterator[Row]:
+    """Prediction sets class by class, where the promise of each holds."""
+    for one in study.variants.coverage:
+        values: dict[str, Value] = {"claims": one.part.n, "promised": 100 * (1 - one.alpha), "threshold": one.threshold}
+        yield Row((one.policy, one.label), PolicyCells(one.part, one.policy), values)
+
+
+def _dropped(study: Study) -> Iterator[str]:
+    if study.variants.coverage:
+        yield "conformal: of the whole pool, so that every label which some trace gives has a score"
+    yield from study.variants.missing
+    if study.variants.result is not None:
+        yield from (f"{name}: {why}" for name, why in study.variants.result.dropped.items())
+
+
+AGAINST_SURROGATE = (
+    f"differences: paired, against {TITLES[SURROGATE]} with its linear surrogate; a dash for policies that abstain, "
+    "which counts as wrong"
+)
+PAIRED = Sheet[Study](
+    "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
+    ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
+)  # fmt: skip
+MEANS = Sheet[Study](
+    "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
+    ("Method",), (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
+    _averaged, (
+        "differences: paired, against exhaustive best-of-N",
+        "exhaustive best-of-N differs a little from table 5.1 where traces of unlike labels tie: the first wins",
+    ), group="orders",
+)  # fmt: skip
+VARIANTS = Sheet[Study](
+    "variants", "Further policies", ("Policy",), (
+        percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
+        *DIFFERENCE_COLUMNS, *CALLS, *SETS,
+    ), variants, (AGAINST_SURROGATE, _dropped), group="variants",
+)  # fmt: skip
+PREDICTION_SETS = Sheet[Study](
+    "coverage", "Prediction sets by class", ("Policy", "Class"), (
+        numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
+        *SETS,
+    ), _coverage, (
+        "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
+        "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
+        "alpha of them has no verified trace of their label",
+    ), group="variants",
+    needed=lambda studies: any(study.variants.coverage for study in studies),
+)  # fmt: skip
+
+
+K = TableColumn("k", Number(0))
+
+
+def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
+    """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
+
+    def found(study: Study) -> Iterator[Mapping[str, Any]]:
+        for fixed in study.budgets.pools:
+            frame: pl.DataFrame = getattr(fixed.made, name)
+            for row in frame.iter_rows(named=True):
+                yield {"pool": fixed.name, **row}
+
+    return lambda study: listed(found(study), ("pool", *heads), interval, key)
+
+
+def smallest(study: Study) -> Iterator[Row]:
+    """The smallest budget at which each order is within half a point of best-of-N."""
+    for row in _of_budgets("smallest", ("order", "metric"))(study):
+        best = row.values["best_of_n"]
+        yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
+
+
+def unresolved(study: Study) -> Iterator[Row]:
+    """Claims whose margin rule has not held after k traces, with no cap but the pool."""
+    found = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
+    return listed(found.iter_rows(named=True), ("k",), "share")
+
+
+def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
+    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    yield study.budgets.depth.note
+    if missing := study.budgets.lacking(shares):
+        few = "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+        unknown = shares["share"].null_count() == len(shares)
+        yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
+
+
+def _unserved(study: Study) -> list[str]:
+    return [study.budgets.depth.note]
+
+
+def _seed(study: Study) -> list[str]:
+    return [f"random: seed {study.setting.random_seed}"]
+
+
+ORDERS = (
+    Sheet[Study](
+        "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
+        (intervals("Value, %", "value"),), _of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
+        (_seed, "score: sees all scores, a diagnostic", _unserved), group="budgets", printed=False,
+    ),
+    Sheet[Study](
+        "budget_pairs", "Orders against each other at the same budget",
+        ("Candidate pool", K, "Metric", "Order", "Against"),
+        (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
+        _of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_unserved,),
+        group="budgets", printed=False,
+    ),
+    Sheet[Study](
+        "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
+        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
+        ("a dash: at no budget, or not known because it or a lower one cannot be replayed", _unserved), group="budgets",
+    ),
+)  # fmt: skip
+"""Tables of fixed budgets, for every order."""
+FOUND = (
+    Sheet[Study](
+        "gold_within", "Gold label among the first k traces", (K,),
+        (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
+        lambda study: listed(study.budgets.gold.iter_rows(named=True), ("k",), "share"),
+        ("sees gold: a diagnostic", lambda study: _shares_notes(study, study.budgets.gold, "no gold label")),
+    ),
+    Sheet[Study](
+        "unresolved", "Adaptive Stopping with no cap but the pool", (K,), (
+            intervals("Not stopped, %", "share", 1), numbers("Largest margin reached", "largest", 4),
+            numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
+        ), unresolved,
+        (
+            "margins: of the claims that have not stopped, the largest lead each has had by then",
+            lambda study: _shares_notes(
+                study, study.budgets.unresolved, f"`{study.setting.verifier}` did not score every valid trace"
+            ),
+        ),
+        group="unresolved",
+    ),
+)  # fmt: skip
+"""What is found without a policy."""
+SHOWN = {
+    "generation": ("Generation order", "generation_order_macro_f1_pct"),
+    "random": ("Random", "random_macro_f1_pct"),
+    "surrogate": ("Surrogate-guided", "surrogate_macro_f1_pct"),
+    "random, expected": ("Random, all orders", "expected_macro_f1_pct"),
+    "score": ("Score top-k (diagnostic)", "score_macro_f1_pct"),
+}
+LESS = {
+    "generation": ("Surrogate − generation", "generation_gap_pp"),
+    "random, expected": ("Surrogate − random", "random_gap_pp"),
+}
+VALUES = ", ".join(f"{unseen:g}" for unseen in UNSEEN)
+SIGNS = (
+    f"depends on `unseen`: whether the sign of the difference is the same for `unseen` {VALUES}, and its sign at each; "
+    "in brackets where the interval holds 0"
+)
+RANDOM = "surrogate − random: against the exact expectation over all orders"
+
+
+def _orders_at_budgets(study: Study) -> Iterator[Row]:
+    """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
+    for fixed in study.budgets.pools:
+        size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
+        cells = {
+            (order, k): ShownInterval.of(cell, 100)
+            for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
+        }
+        less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
+        for k in study.setting.shown_budgets(size):
+            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
+            for order, (_, key) in LESS.items():
+                values[key] = less[order][k].points if k in less[order] else None
+                values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
+            yield Row((fixed.name, k), values=values, **study.published_budget(fixed, k))
+
+
+def _fixed_by_keys(study: Study) -> Iterator[Row]:
+    """The surrogate at the shown budgets for each `unseen` and `label_score`, against the same two orders."""
+    for fixed in study.budgets.pools:
+        for at in fixed.keys:
+            values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
+            for order, (_, key) in LESS.items():
+                if (found := at.gaps[order]) is not None:
+                    values |= {key: found.points, f"{key}_p": found.p_value}
+            yield Row((fixed.name, at.k, at.label_score, f"{at.unseen:g}"), values=values)
+
+
+THESIS_BUDGETS = Sheet[Study](
+    "table_B_4", "Macro-F1 under fixed verifier budgets", ("Candidate pool", K), (
+        *(intervals(head, key) for head, key in SHOWN.values()),
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
+            for head, key in LESS.values()
+        ),
+    ), _orders_at_budgets, (
+        lambda study: [f"{line}; all orders: the exact expectation" for line in _seed(study)],
+        "score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS,
+    ), "Dataset", "B.4",
+)  # fmt: skip
+FIXED_KEYS = Sheet[Study](
+    "budget_keys", "Fixed verifier budgets by the surrogate's unseen and label score",
+    ("Candidate pool", K, "Label score", "Unseen"), (
+        intervals("Surrogate-guided", "surrogate_macro_f1_pct"),
+        *chain.from_iterable(
+            (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
+        ),
+    ), _fixed_by_keys,
+    ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
+    printed=False,
+)  # fmt: skip
+
+
+def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
+    """Macro-F1 and operations for every setting."""
+    f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
+    found = f1.with_columns(operations=spent["estimate"])
+    return listed(found.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
+
+
+def _by_keys(study: Study) -> Iterator[Row]:
+    for row in _settings(study.surrogate_keys, KEYS):
+        yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
+
+
+COLUMNS = (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2))
+SETTINGS = Sheet[Study](
+    "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"), COLUMNS,
+    lambda study: _settings(study.sensitivity, SWEPT),
+    ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity", printed=False,
+)  # fmt: skip
+SETTINGS_OF_KEYS = Sheet[Study](
+    "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
+    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _by_keys, group="keys", printed=False,
+)  # fmt: skip
+
+
+def verifiers(study: Study) -> Iterator[Row]:
+    """Brier score, ECE and AUROC of each verifier."""
+    for one in study.calibration:
+        found = one.found
+        values: dict[str, Value] = {}
+        if found is not None:
+            values = {
+                "traces": found.n,
+                "claims": found.clusters,
+                "right": 100 * found.rate,
+                "score": found.score,
+                "brier": shown(found.brier),
+                "ece": shown(found.ece),
+                "chance": found.chance,
+                "auroc": None if found.auroc != found.auroc else found.auroc,
+            }
+        yield Row((one.verifier,), values=values)
+
+
+def _bins(study: Study) -> Iterator[Row]:
+    """Share of right traces by score, against the mean score."""
+    for one in study.calibration:
+        for part in one.found.bins if one.found is not None else ():
+            values: dict[str, Value] = {
+                "traces": part.n,
+                "claims": part.clusters,
+                "score": None if part.score is None else 100 * part.score,
+                "right": shown(part.right, 100),
+            }
+            yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), values=values)
+
+
+def _missing(study: Study) -> Iterator[str]:
+    yield from (one.missing for one in study.calibration if one.missing)
+
+
+def _has_bins(one: VerifierCalibration) -> bool:
+    return one.found is not None and bool(one.found.bins)
+
+
+COUNTED = (numbers("Traces", "traces", 0), numbers("Claims", "claims", 0))
+CALIBRATION = (
+    Sheet[Study](
+        "calibration",
+        lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces", ("Verifier",), (
+            *COUNTED, numbers("Right, %", "right", 1), numbers("Mean score", "score", 3),
+            intervals("Brier", "brier", 4), intervals("ECE", "ece", 4), numbers("ECE by chance", "chance", 4),
+            numbers("AUROC", "auroc", 3),
+        ), verifiers, (
+            "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
+            "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance", _missing,
+        ),
+    ),
+    Sheet[Study](
+        "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
+        (*COUNTED, numbers("Mean score, %", "score", 1), intervals("Right, %", "right", 1)), _bins, (
+            "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
+            f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
+        ), needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),
+    ),
+)  # fmt: skip
+"""Both tables."""
+FURTHER_TABLES = (
+    FIXED_KEYS, *ORDERS, *FOUND, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS, PREDICTION_SETS,
+    *CALIBRATION,
+)  # fmt: skip
+"""In the order of the report."""

@@ -1,1 +1,0 @@
-"""Methods of choosing an answer under a verifier, and their tables."""

@@ -1,0 +1,282 @@
+"""Five methods of choosing an answer under a verifier, replayed on the same examples, as cells of tables.
+
+Sums, ratios, changes and paired differences of a run's policies are resampled together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.analyses.budgets.wall_clock import device_seconds
+from replay.analyses.report.trace_buckets import Bucket, trace_buckets
+from replay.data.conditions import matching
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
+from replay.runs.passes.coverage_notes import FREE
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
+from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.kit.cells import cell, notes_beyond, told_left_out, unlogged, warnings_of
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.notes import Note, note
+from toolkit.show import ShownInterval
+from toolkit.stats.limits.intervals import ResampledValues
+
+TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
+ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
+METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
+VERIFYING = (BEST, ADAPTIVE, SURROGATE)
+TITLES = {
+    TOP: "Top-1 decoding",
+    VOTE: "Self-consistency",
+    BEST: "Exhaustive BoN (baseline)",
+    ADAPTIVE: "Adaptive Stopping",
+    SURROGATE: "Surrogate-Guided Selective Verification",
+}
+"""What tables call them."""
+
+
+FOLLOWS = {
+    "verification_tokens": ("verification_tokens", "total_tokens"),
+    "latency_s": ("verification_s", "latency_s"),
+    "device_s": ("device_s",),
+}
+"""What follows from a cost of verifications."""
+
+
+@dataclass(frozen=True)
+class Methods:
+    """The methods of a run with one cap and one verifier; None where nothing could be replayed: all cells are dashes.
+
+    Costs that the log lacks of a call by the verifier which some policy may pay are free: replay counts them as
+    nothing, and what a policy that verifies paid is unknown. `missing`: methods that the log cannot serve, and why.
+    `device_s`: per example, of (method, generation or verification); empty without device seconds.
+    """
+
+    result: Result | None
+    verifier: str
+    cap: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+    device_s: Mapping[tuple[str, str], ShownInterval | None] = field(default_factory=dict)
+    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False, kw_only=True)
+
+    @property
+    def n(self) -> int:
+        """Examples compared."""
+        return self.result.statistics.n if self.result is not None else 0
+
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
+        if self.result is None or self.unpaid(policy, metric):
+            return None
+        return cell(self.result.statistics, policy, metric, scale)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said above a table of these."""
+        return warnings_of(self.result)
+
+    def total(self, policy: str, metric: str) -> float | None:
+        """Sum over the examples; `metric` may be a sum, as that of a change."""
+        return self._estimate(policy, metric, self.n)
+
+    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
+        """One mean over another, such as seconds per trace, resampled together."""
+        return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
+
+    def change(self, policy: str, metric: str, against: str) -> ShownInterval | None:
+        """Change of a mean against another policy's, in percent: negative where it is less.
+
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        """
+        return self._drawn((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+
+    def difference(
+        self, policy: str, metric: str, against: str, scale: float = 1.0
+    ) -> tuple[ShownInterval | None, float | None]:
+        """Paired difference of a metric to another policy's, times `scale`, and its p-value.
+
+        Of the run's own comparison where it made one, else of one more from the same resamples.
+        """
+        one, two = self._estimate(policy, metric), self._estimate(against, metric)
+        if self.result is None or one is None or two is None:
+            return None, None
+        made = compared(self.result.statistics.comparisons, policy, against, metric)
+        if made is None:
+            names = [policy, against]
+            made = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
+        _, low, high, p_value = made or (None,) * 4
+        return ShownInterval(one - two, low, high).times(scale), p_value
+
+    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self._drawn((policy, metric), None, lambda a, _: scale * a)
+
+    def unpaid(self, method: str, metric: str) -> bool:
+        """Whether replay counted as nothing what a call of this method cost, so that what follows is unknown."""
+        if method in (TOP, VOTE):
+            return False
+        return any(metric in FOLLOWS[cost] for cost in self._free) or (
+            metric == "cost_eur" and self.priced_by in self._free
+        )
+
+    @property
+    def _free(self) -> Sequence[str]:
+        known = {} if self.result is None else self.result.provenance.get("verifications_free", {})
+        return known.get(self.verifier, ())
+
+    @property
+    def priced_by(self) -> str | None:
+        """The seconds that `cost_eur` comes from."""
+        return None if self.result is None else self.result.statistics.seconds
+
+    def unlogged(self) -> dict[str, str]:
+        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
+
+        By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
+        """
+        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
+        calls = {}
+        kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
+        if self.priced_by == "device_s":
+            kinds.append(("device seconds", "device_s", "device_s"))
+        for what, generated, verified in kinds:
+            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
+                calls[f"trace {what}"] = unlogged(what, "trace")
+            if verified in self._free:
+                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
+        return calls
+
+    @property
+    def eur_per_h(self) -> float:
+        """Price of an hour of the device."""
+        made = None if self.result is None else self.result.summariser.settings
+        return 0.0 if made is None else made.kw * made.eur_per_kwh
+
+    def buckets(self) -> Iterator[Bucket]:
+        """Examples by the traces that adaptive stopping and the surrogate used, five at a time up to the cap."""
+        if self.result is not None:
+            yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
+
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> ShownInterval | None:
+        one = self._estimate(*first)
+        two = 1.0 if second is None else self._estimate(*second)
+        if self.result is None or one is None or two is None or two == 0:
+            return None
+        a = self._draws(*first)
+        b = np.ones_like(a) if second is None else self._draws(*second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = float(value(one, two))
+        if not ordered.enough[0] or self.n < 2:
+            return ShownInterval(estimate)
+        low, high = ordered.percentile(self.result.provenance["level"])
+        return ShownInterval(estimate, float(low[0]), float(high[0]))
+
+    def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:
+        cells = [self.cell(policy, name, scale) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+
+    def _draws(self, policy: str, metric: str) -> np.ndarray:
+        result = self.result
+        if result is None:
+            return np.zeros(0)
+        row = [policy.name for policy in result.policies].index(policy)
+        for name in metric.split("+"):
+            if name not in self._memo:
+                self._memo[name] = result.summariser.draws(name)
+        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
+
+
+def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+    """Difference, its ends and p-value, where the two policies are compared."""
+    found = comparisons.filter(policy=policy, baseline=against, metric=metric)
+    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
+
+
+@dataclass(frozen=True)
+class MethodOfRun:
+    """One method of one comparison, on examples of a label space: what a row is of."""
+
+    cells: Methods
+    name: str
+    labels: tuple[str, ...] = ()
+
+    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        """Estimate and interval of a metric, times `scale`."""
+        return self.cells.cell(self.name, metric, scale)
+
+    def change(self, metric: str, against: str) -> ShownInterval | None:
+        """Change of a mean against another method's, in percent; None for that method itself."""
+        return None if self.name == against else self.cells.change(self.name, metric, against)
+
+
+def claims_told(log: Log, reported: int, asked: int, dev: str | None) -> Iterator[Note]:
+    """How many claims are reported of those asked about, and how many are not because they are learnt from."""
+    of = "" if reported == asked else f" of the {asked:,} that are asked about"
+    yield note("claims", f"{reported:,} claims{of} are reported")
+    if dev is not None:
+        learnt = len(matching(log, dev, "dev"))
+        yield note("learnt", f"{learnt:,} claims of `dev` ({dev}) are learnt from and not reported")
+
+
+def notes_shown(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
+    """What the run says of numbers that tables show, which are those of no metric `unshown`.
+
+    Costs that count as free there are dashes in tables, and said to be.
+    """
+    if run.result is not None:
+        yield from (note("left_out_file", text) for text in told_left_out(run.result.excluded))
+        yield from (one for one in notes_beyond(run.result, unshown) if one.code != FREE)
+    yield from (note("unlogged", text) for text in run.unlogged().values())
+
+
+def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
+    """The methods as policies; `keys` are settings of all of them, such as `orders`."""
+    made: dict[str, dict[str, Any]] = {
+        TOP: {"max_traces": 1, "select": "first"},
+        VOTE: {"select": "majority"},
+        BEST: {},
+        ADAPTIVE: {"stop": setting.margin},
+        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
+    }
+    common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
+    return [Sample(**{**common, "name": name, **made[name], **keys}) for name in methods]
+
+
+def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """Replay the methods; what the log cannot serve for nine tenths of the examples asked about is missing, and why.
+
+    Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
+    Raises ThinkbackError where nothing can be replayed, or the log cannot serve even votes.
+    """
+    policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
+    try:
+        result = run(log, policies, baseline=BEST, **setting.asked)
+    except ThinkbackError:
+        result = run(log, policies, **setting.asked)
+        if BEST not in result.dropped or VOTE in result.dropped:
+            raise
+    return Methods(result, setting.verifier, setting.cap, dict(result.dropped))
+
+
+def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    try:
+        return replay_methods(log, setting, methods, **keys)
+    except ThinkbackError as error:
+        return Methods(None, setting.verifier, setting.cap, dict.fromkeys(methods, str(error)))
+
+
+def with_device_seconds(log: Log, setting: FactcheckSetting, made: Methods) -> Methods:
+    """The same with the device seconds of its parts, where euros come of these."""
+    if made.result is None or made.priced_by != "device_s":
+        return made
+    return replace(made, device_s=device_seconds(log, setting.pool, made.result, setting.settings))

@@ -1,1 +1,0 @@
-"""How near simulated logs come to the published numbers."""

@@ -1,0 +1,46 @@
+"""A study that somebody adds, with one table in one file: a command like those that are there, made of its function."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.studies.claims import rows, tables, written
+from tests.toys.majorities import study_majorities
+
+LINE = "from thinkback.commands.study import STUDIES; STUDIES['majorities'] = 'tests.toys.majorities:study_majorities'"
+"""The one line elsewhere."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def thinkback(*words: str) -> subprocess.CompletedProcess[str]:
+    """The program with that line."""
+    program = f"{LINE}; from thinkback.app import app; app()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_command_writes_its_table(tmp_path: Path) -> None:
+    log = written(tmp_path / "log", tables())
+    asked = ("study", "majorities", str(log), "--sizes", "1,3", "--resamples", "40", "--out", str(tmp_path / "out"))
+    done = thinkback(*asked)
+    assert done.returncode == 0, done.stderr
+    found = rows(tmp_path / "out" / "votes.csv")
+    assert [row["Votes"] for row in found] == ["1", "3"]
+    (part,) = study_majorities(str(log), sizes=(1, 3), resamples=40).parts
+    right = dict(part.result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
+    assert [float(row["accuracy_pct"]) for row in found] == [100 * right["1"], 100 * right["3"]]
+    assert "| 3 |" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert {"votes.md", "votes.tex"} <= {path.name for path in (tmp_path / "out").rglob("*")}
+    record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    assert (record["study"], record["resamples"]) == ("majorities", 40)
+
+
+def test_its_help_is_that_of_its_function() -> None:
+    done = thinkback("study", "majorities", "--help")
+    assert done.returncode == 0, done.stderr
+    for words in ("More votes: are they worth their tokens?", "--sizes", "--resamples", "--out", "--force"):
+        assert words in done.stdout

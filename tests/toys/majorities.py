@@ -1,0 +1,53 @@
+"""A study of one table: how often a majority of so many votes is right, and what it costs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import thinkback as tb
+from replay.data.conditions import asked_about, of_dataset
+from replay.studies.kit.cells import PolicyCells
+from replay.studies.kit.report import StudyReport, record_of
+from replay.studies.kit.sheet import Row, Sheet, Surroundings, intervals, numbers, tables_of
+from toolkit.log import AnyLog, open_log
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What was found on one data set."""
+
+    dataset: str
+    result: tb.Result
+
+
+def rows(found: Votes) -> Iterator[Row]:
+    for policy in found.result.policies:
+        yield Row((policy.name,), PolicyCells(found.result.statistics, policy.name))
+
+
+VOTES = Sheet[Votes](
+    "votes",
+    "Majorities",
+    ("Votes",),
+    (
+        intervals("Right, %", "accuracy_pct", metric="accuracy", scale=100),
+        numbers("Tokens", "tokens", 0, metric="total_tokens"),
+    ),
+    rows,
+    ("percent, resampled by question",),
+)
+
+
+def study_majorities(log: AnyLog, *, sizes: tuple[int, ...] = (1, 2, 3), resamples: int = 10_000) -> StudyReport:
+    """More votes: are they worth their tokens?"""
+    made = open_log(log)
+    policies = [tb.Sample(name=f"{size}", max_traces=size, select="majority") for size in sizes]
+    parts = [
+        Votes(name, tb.run(made, policies, where=of_dataset(None, name), resamples=resamples))
+        for name in asked_about(made, None, "dataset")["dataset"].unique().sort()
+    ]
+    return StudyReport(
+        f"Majorities, on {made.name}",
+        tables_of([VOTES], parts, Surroundings(simulated=made.simulated)),
+        record=record_of("majorities", parts, lambda one: {"dataset": one.dataset}, lambda one: one.result.provenance),
+        parts=parts,
+    )
