@@ -19,9 +19,9 @@ from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents
 from replay.kinds.when import SweptGate
+from replay.runs.passes.example_set import select_examples
 from replay.runs.passes.gate_sweep import Branches, band_table, curve, gather
 from replay.runs.passes.passes import ReplayPlan
-from replay.runs.result.run import select_examples
 from toolkit.log import Log, open_log
 from toolkit.stats import Settings
 

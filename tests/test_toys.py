@@ -1,5 +1,6 @@
 """What somebody adds from a file of their own works everywhere: in files, tables, outcomes, notes and explanations."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from replay import KINDS, ORDERS, SELECTS, STOPS, run
 from tests.replay.small import log, tables
 from thinkback.app import app
 from toolkit.columns import METRICS, OutcomeColumn
-from toolkit.log import write_log
+from toolkit.log import collect, open_log, write_log
 
 POOL = {
     "e1": [("A", 0.4), ("A", 0.9), ("B", 0.1)],
@@ -116,6 +117,45 @@ def test_the_command_replays_them(home: Path) -> None:
     assert "tokens/right" in told.split("\n")[2]
     assert "skipped" in told.split("\n")[1] + told.split("\n")[2] + told.split("\n")[3]
     assert "traces before the one taken are skipped in n3" in told
+
+
+@pytest.fixture
+def evalchemy() -> Iterator[None]:
+    """The line that the program has for every file of the folder of formats."""
+    from thinkback.app import importing
+    from thinkback.commands.import_ import of_format
+    from thinkback.options import LazyCommand
+    from toolkit.imports.formats.format import FORMATS, read_format
+
+    FORMATS["evalchemy"] = read_format(Path(__file__).parent / "toys" / "evalchemy.toml")
+    importing.command("evalchemy", hidden=True)(LazyCommand(of_format("evalchemy"), "import auto"))
+    yield
+    importing.registered_commands.pop()
+    del FORMATS["evalchemy"]
+
+
+@pytest.mark.parametrize("way", ["evalchemy", "auto"])
+def test_the_command_imports_a_format_by_its_name_and_by_what_files_hold(
+    way: str, evalchemy: None, tmp_path: Path
+) -> None:
+    lines = [
+        {"task_name": "sums", "number": 1, "asked": "1 + 1?", "answer": 2, "outputs": ["It is 2", "It is 3"]},
+        {"task_name": "sums", "number": 2, "asked": "2 + 2?", "answer": 4, "outputs": ["4", "so 4"]},
+    ]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "chemy.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = thinkback("import", way, str(tmp_path / "run"), "--out", str(tmp_path / "log"))
+    assert "evalchemy does not record: tokens and seconds" in told
+    assert "right: 3 of 4 judged traces" in told
+    assert ("taken as evalchemy (evalchemy: one line a question): 1 file" in told) == (way == "auto")
+    log_ = open_log(tmp_path / "log")
+    traces = collect(log_.scan("traces", ["example_id", "answer", "correct"]), log_).sort("example_id", "answer")
+    assert traces.rows() == [
+        ("sums/1", "2", True),
+        ("sums/1", "3", False),
+        ("sums/2", "4", True),
+        ("sums/2", "4", True),
+    ]
 
 
 PARTS = """

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from replay.policies.gate_file import load_gate
     from replay.policies.suite import Suite, suite
     from replay.runs.compare.curves import curves
-    from replay.runs.result.checking import check_policies
+    from replay.runs.result.run import check_policies
     from replay.studies.factcheck.report import study_factcheck
     from replay.studies.kit.report import StudyReport
     from replay.studies.latent.report import study_latent
@@ -89,7 +89,7 @@ HOMES = {
     "ThinkbackError": "toolkit.errors",
     "VerifierReport": "replay.latent.report",
     "budgets": "replay.analyses.budgets.budgets",
-    "check_policies": "replay.runs.result.checking",
+    "check_policies": "replay.runs.result.run",
     "curves": "replay.runs.compare.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",

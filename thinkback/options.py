@@ -38,7 +38,7 @@ class Described:
     help: in the terminal; manual: in docs/cli.md, where it says more; unless_given: what stands there for the default.
     file: names an existing file; repeat: may be given several times; negative: turns off what is on; choices: the words
     that it takes; label: a name that LaTeX refers by. value: the default where the library's is None; default: the
-    default as it is shown.
+    default as it is shown. unnamed: what is wrong with it where no name is given.
     """
 
     help: str
@@ -57,6 +57,7 @@ class Described:
     hide_default: bool = False
     manual: str = ""
     unless_given: str = ""
+    unnamed: str = ""
 
 
 @functools.cache
@@ -218,7 +219,7 @@ def _of_library(said: Described, name: str, annotation: str) -> tuple[Any, Calla
     if said.choices:
         return StrEnum(name, {word: word for word in said.choices}), lambda given: given.value
     if "Sequence" in annotation or "tuple" in annotation:
-        return str, functools.partial(numbers if "int" in words else some_names, name)
+        return str, functools.partial(numbers, name) if "int" in words else functools.partial(some_names, name, said)
     return kind, lambda given: given
 
 
@@ -237,13 +238,15 @@ def names(text: str | None) -> tuple[str, ...]:
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
-def some_names(argument_name: str, text: str) -> tuple[str, ...]:
-    """The names of such an option. ThinkbackError where there is text, but no name in it."""
-    if text and not names(text):
+def some_names(argument_name: str, said: Described, text: str) -> tuple[str, ...]:
+    """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
+    found = names(text)
+    if not found and (text or said.unnamed):
         from toolkit.errors import ThinkbackError, argument
 
-        raise ThinkbackError(f"{argument(argument_name)} is `{text}`; it takes names, separated by commas")
-    return names(text)
+        why = said.unnamed or f"is `{text}`; it takes names, separated by commas"
+        raise ThinkbackError(f"{argument(argument_name)} {why}")
+    return found
 
 
 def numbers(argument_name: str, text: str | None) -> tuple[int, ...]:

@@ -18,9 +18,9 @@ from replay.kinds.when import When
 from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.example_set import select_examples
+from replay.runs.passes.passes import ReplayPlan, blocks
 from replay.runs.passes.reuse import question_hashes
-from replay.runs.result.run import select_examples
 from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import AnyLog, Log, open_log
 
@@ -162,7 +162,7 @@ def read_data(
     policy = at.when(probe(features, at))
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
-    for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
+    for block in blocks(plan, [policy]):
         evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 import replay
 from replay import Result
-from replay.runs.page import dashboard_examples
+from replay.runs.page import dashboard
+from replay.runs.page.dashboard import _shares, examples_of, grouping
 from replay.runs.page.dashboard_data import _baselines, described
-from replay.runs.page.dashboard_examples import _shares, examples_of, grouping
 from replay.runs.saved.findings import Findings
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
@@ -63,12 +63,7 @@ def test_outcomes_are_those_of_the_result(page_file: Path, result: Result) -> No
 
 
 @pytest.mark.parametrize(
-    ("columns", "groups"),
-    [
-        ({"dataset": ["a", "b"]}, ["split", "dataset"]),
-        ({"dataset": ["a", "a"]}, ["split"]),
-        ({}, ["split"]),  # a result that was saved before it held data sets
-    ],
+    ("columns", "groups"), [({"dataset": ["a", "b"]}, ["split", "dataset"]), ({"dataset": ["a", "a"]}, ["split"])]
 )
 def test_examples_are_chosen_by_data_set_where_there_are_several(
     columns: dict[str, list[str]], groups: list[str]
@@ -94,8 +89,8 @@ def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
 def test_texts_are_the_same_however_many_are_read_at_once(
     result: Result, saved: Path, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dashboard_examples, "TEXTS", 1_000)
-    monkeypatch.setattr(dashboard_examples, "HELD", held)
+    monkeypatch.setattr(dashboard, "TEXTS", 1_000)
+    monkeypatch.setattr(dashboard, "HELD", held)
     assert result.folder is not None
     shown = examples_of(result, result.folder, [one.name for one in result.policies], 2_000, True)
     files = dict(shown.texts())

@@ -107,7 +107,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"level": "95"}, "`level` is '95'; it takes a number"),
     ({"level": 95}, "`level` is 95.0; it takes a number between 0 and 1"),
     ({"baseline": 1}, "`baseline` is 1; it takes a policy's name"),
-    ({"metric": None}, "`metric` is None; it takes the name of a metric"),
+    ({"metric": 1}, "`metric` is 1; it takes the name of a metric"),
     ({"strict": "yes"}, "`strict` is 'yes'; it takes true or false"),
     ({"settings": {"resamples": 5}}, "`settings` is .*; it takes a `Settings`"),
     ({"settings": FEW, "seed": 1}, "`settings` holds `seed` too; give one of the two"),

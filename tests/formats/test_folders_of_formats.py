@@ -10,7 +10,7 @@ import pytest
 from tests.formats.published import GOLD, published, settings
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
-from toolkit.imports.formats.known import FORMATS
+from toolkit.imports.formats.format import FORMATS
 
 NAMELESS = [name for name, form in FORMATS.items() if form.nameless]
 

@@ -41,7 +41,8 @@ def imported(name: str, sources: list[str], out: Path, **more: Any) -> tuple[Log
 
 
 def test_the_commands_are_those_of_the_formats() -> None:
-    assert set(COMMANDS) == set(FORMATS) == set(NAMES)
+    assert tuple(FORMATS) == COMMANDS
+    assert set(COMMANDS) == set(NAMES)
     assert all(form.mapping.is_file() for form in FORMATS.values())
 
 

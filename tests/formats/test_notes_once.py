@@ -11,7 +11,7 @@ import pytest
 
 from tests.formats.published import TIME, published
 from toolkit.imports import import_format
-from toolkit.imports.formats.file_notes import FileNote, said_once
+from toolkit.imports.formats.prepared import FileNote, said_once
 
 SAID = [
     ([FileNote("a", "x")], ["a: x"]),

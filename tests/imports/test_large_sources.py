@@ -21,7 +21,7 @@ from tests.imports.test_bad_input import refused
 from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_table
 from toolkit.imports.build import parts
-from toolkit.imports.rows import sorted_rows, source_blocks
+from toolkit.imports.rows import sorted_rows, sources
 from toolkit.log import Log, open_log, validate_log
 
 
@@ -29,7 +29,7 @@ from toolkit.log import Log, open_log, validate_log
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and parts of a few rows, whatever the size of the source."""
     monkeypatch.setattr(parts, "WHOLE_BYTES", -1)
-    monkeypatch.setattr(source_blocks, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 700)
     monkeypatch.setattr(sorted_rows, "PART_BYTES", 900)
 
 

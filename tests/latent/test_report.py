@@ -12,6 +12,7 @@ import thinkback as tb
 from generate.simulation.planted import PlantedModel, simulate_planted
 from tests.latent.planted import areas, scores
 from thinkback.commands.fit_verifier import fit_verifier as command
+from thinkback.options import LazyCommand
 from toolkit.log import merge_logs, open_log, validate_log
 
 TRAIN = "split = 'train'"
@@ -28,7 +29,8 @@ def test_a_program_adds_to_the_log_what_the_command_does(
 ) -> None:
     simulate_planted(tmp_path / "other", examples=60, traces=4, seed=3, model=PlantedModel(places=2))
     report = tb.fit_verifier(path, TRAIN, name="latent", tokens=np.array([-1]), rounds=3)
-    command(tmp_path / "other", TRAIN, "latent", tokens="-1", rounds=3)
+    words = {"log": tmp_path / "other", "train_on": TRAIN, "name": "latent", "tokens": "-1", "rounds": 3}
+    LazyCommand(command, "fit-verifier")(**words)
     other = open_log(tmp_path / "other")
     assert validate_log(report.log).problems == ()
     assert scores(report.log, "latent").equals(scores(other, "latent"))

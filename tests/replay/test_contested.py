@@ -12,8 +12,7 @@ import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
 from replay.gatefit.data import available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
-from replay.runs.compare.curve_pairs import curve_pairs
-from replay.runs.compare.curves import curves, curves_table, measured
+from replay.runs.compare.curves import curve_pairs, curves, curves_table, measured
 from tests.replay.small import FIRST, GOLDS, POOL, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log

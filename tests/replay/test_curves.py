@@ -7,8 +7,7 @@ import pytest
 import replay
 from replay import Sample
 from replay.engine.subsets import pass_at
-from replay.runs.compare.curve_pairs import curve_pairs
-from replay.runs.compare.curves import curves, measured
+from replay.runs.compare.curves import curve_pairs, curves, measured
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval

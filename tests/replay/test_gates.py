@@ -18,7 +18,7 @@ from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.report import predictions, transfer_report
 from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
 from replay.policies.gate_models import MODELS, fit_model
-from thinkback.commands.gates import Kind
+from thinkback.options import described
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 from toolkit.stats import Settings
@@ -421,7 +421,7 @@ def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> 
 
 
 def test_the_command_names_the_kinds_of_models(log: Path) -> None:
-    assert {one.value for one in Kind} == set(MODELS)
+    assert set(described("fit-gate", "kind").choices) == set(MODELS)
     with pytest.raises(ThinkbackError, match="^unknown kind `forest` of gate; "):
         fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV, kind="forest")
 

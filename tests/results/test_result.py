@@ -20,7 +20,6 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
-from replay.runs.saved.saved_folder import write_sealed
 from toolkit.errors import ThinkbackError
 
 POLICIES = """
@@ -239,7 +238,8 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
         (lambda folder: shutil.rmtree(folder), "no such folder"),
         (lambda folder: (folder / "result.json").unlink(), "it holds no `result.json`"),
         (lambda folder: (folder / "result.json").write_text("[" * 9000), "nested too deeply"),
-        (lambda folder: edited(folder, version=4), "has version 4, this program reads up to 3: upgrade"),
+        (lambda folder: edited(folder, version=5), "has version 5, this program reads version 4: upgrade"),
+        (lambda folder: edited(folder, version=3), "has version 3, this program reads version 4: replay again"),
         (lambda folder: edited(folder, format="x"), "no record of a result"),
         (lambda folder: edited(folder, record=3), "is damaged: it is not what was saved"),
         (lambda folder: edited(folder, record={"files": {}}), "is damaged: it is not what was saved"),
@@ -252,22 +252,6 @@ def test_what_is_no_result_is_one_line(saved: Path, tmp_path: Path, damage: Call
     damage(tmp_path / "copy")
     with pytest.raises(ThinkbackError, match=said):
         replay.load(tmp_path / "copy")
-
-
-def test_a_result_from_before_there_were_ranks_is_read(
-    result: Result, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = tmp_path / "old"
-    shutil.copytree(saved, old)
-    for name in ("ranks", "ranks_by"):
-        (old / f"{name}.parquet").unlink()
-    record = json.loads((old / "result.json").read_text())["record"]
-    monkeypatch.setattr("replay.runs.saved.saved_folder.VERSION", 1)
-    write_sealed(old, {name: value for name, value in record.items() if name != "files"})
-    again = replay.load(old)
-    assert again.ranks.is_empty()
-    assert_frame_equal(again.summary, result.summary)
-    assert [column.name for column in again.table().columns if column.name in ("rank", "leader")] == ["leader"]
 
 
 def edited(folder: Path, **changed: Any) -> None:
@@ -399,7 +383,7 @@ def test_an_interrupted_table_is_not_taken_for_a_whole_one(log: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.passes.frame_file.FrameWriter.append", stop)
+        patched.setattr("replay.runs.passes.store.FrameWriter.append", stop)
         with pytest.raises(KeyboardInterrupt):
             result.query("select count(*) from outcomes")
     assert result.query("select count(*) from outcomes").item() == 60

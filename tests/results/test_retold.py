@@ -12,8 +12,7 @@ import pytest
 import replay
 from replay import Result
 from replay.runs.explain.explain import Explanation
-from replay.runs.page.dashboard_examples import examples_of
-from replay.runs.saved.saved_folder import read_sealed, write_sealed
+from replay.runs.page.dashboard import examples_of
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
@@ -50,7 +49,7 @@ EVERY: list[Row] = [
 def test_every_kind_is_told_again(seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lazy walks that end in a step of nothing, traces given up, invalid ones that others verified, failed calls."""
     random_log(seed, 6).write(tmp_path / "log")
-    monkeypatch.setattr("replay.runs.saved.paid_traces.chunk_size", lambda *_: block)
+    monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda *_: block)
     tables = [{**table, "name": f"p{number}"} for number, table in enumerate(EVERY)]
     assert told_again(tables, tmp_path, 2)
 
@@ -87,45 +86,6 @@ def pictured(again: Result) -> None:
 
 def rows_in(columns: dict[str, list[Any]]) -> list[Row]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-@pytest.mark.parametrize("first", [False, True])
-def test_results_of_version_2_are_told(first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They know only what was revealed, some of it twice: no tokens where traces were generated before.
-
-    The `first` of them lack the columns on traces given up, and rows of orders in which nothing was revealed.
-    """
-    log = random_log(31, 6)
-    unread = log.tables["examples"]["example_id"].min()
-    answers = pl.when(pl.col("example_id") != unread).then("answer")
-    log.write(tmp_path / "log", log.tables | {"traces": log.tables["traces"].with_columns(answer=answers)})
-    tables: list[Row] = [{**SAMPLE, "on_unscored": "skip"}, {**LAZY, "on_unscored": "skip", "bootstrap": 1}]
-    tables += [{**SAMPLE, "on_unscored": "skip", "order": "random", "orders": 1}]
-    live = replay.run(tmp_path / "log", to_toml([{**one, "name": f"p{at}"} for at, one in enumerate(tables)]))
-    live.save(tmp_path / "saved", traces=True)
-    stops, orders = (pl.read_parquet(tmp_path / "saved" / f"{name}.parquet") for name in ("stops", "orders"))
-    twice = pl.concat_list("samples", pl.col("samples").list.tail(1))
-    orders = orders.with_columns(pl.when(rule="surrogate").then(twice).otherwise("samples").alias("samples"))
-    if first:
-        orders = orders.filter(pl.col("samples").list.len() > 0).drop("slices")
-    orders.drop("generated", "checked").write_parquet(tmp_path / "saved" / "orders.parquet")
-    stops = stops.with_columns(steps=pl.col("steps") + pl.col("empty").cast(pl.Int32))
-    newer = ["empty", "generation_order", "verification_order", "lowest", *["given_up_by"] * first]
-    stops.drop(newer).write_parquet(tmp_path / "saved" / "stops.parquet")
-    _, record = read_sealed(tmp_path / "saved")
-    monkeypatch.setattr("replay.runs.saved.saved_folder.VERSION", 2)
-    write_sealed(tmp_path / "saved", {name: value for name, value in record.items() if name != "files"})
-    again = replay.load(tmp_path / "saved")
-    for example in live.examples["example_id"]:
-        for name in ("p0", "p1", "p2"):
-            mine, theirs = live.explain(name, example).steps, again.explain(name, example).steps
-            mine = mine.filter(pl.col("sample").is_not_null())
-            assert theirs["sample"].to_list() == mine["sample"].to_list()
-            assert theirs["score"].to_list() == mine["score"].to_list()
-            assert theirs.get_column("tokens", default=None) is None or name == "p0"
-    assert again.folder is not None
-    paths = examples_of(again, again.folder, ["p0", "p1", "p2"], 100, with_texts=False).data["paths"]
-    assert [spent is None for spent in paths["orders"]["spent"]].count(True) < len(orders)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from replay.engine.costs import COSTS, by_name
 from replay.engine.outcome import Against, Outcome
 from replay.engine.sets import SET_COLUMNS
 from replay.runs.passes.gate_sweep import BANDED, COMPARED, CURVE
-from replay.runs.passes.outcome_columns import outcome_values
+from replay.runs.passes.passes import outcome_values
 from replay.studies.factcheck.study import UNSHOWN
 from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, find, metric_column, row_of, with_columns
 from toolkit.errors import ThinkbackError

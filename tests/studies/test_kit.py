@@ -16,6 +16,7 @@ from replay.studies.kit.sheet import (
     Sheet,
     Surroundings,
     Theirs,
+    beside,
     intervals,
     laid_out,
     listed,
@@ -172,12 +173,13 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
     assert by_dataset([Part("a b"), Part("c")], draw) == {"front-a-b": "a b", "front-c": "c"}  # type: ignore[arg-type]
 
 
-def test_a_sheet_of_any_study_takes_a_works_rows_and_numbers() -> None:
-    """Beside the columns that are named by their keys, after all others; a study without a work has none."""
+def test_a_works_numbers_stand_after_all_columns_where_some_row_has_them() -> None:
     general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
     assert [one.name for one in laid_out(general, [Part("MATH500")], Surroundings()).columns] == ["Policy", "Accuracy"]
-    theirs = {"accuracy": ("accuracy_pct", "published %", "published_accuracy_pct", 2)}
-    table = laid_out(general.beside(rows_of, theirs), [Part("MATH500")], Surroundings())
+    own = beside(
+        numbers("Accuracy", "accuracy", metric="known"), "accuracy_pct", "published %", "published_accuracy_pct"
+    )
+    table = laid_out(replace(general, columns=(own,)), [Part("MATH500")], Surroundings())
     assert [one.name for one in table.columns] == ["Policy", "Accuracy", "published %"]
     assert [row[-1] for row in table.rows] == [59.0, None]
 

@@ -45,8 +45,7 @@ def curves(
     """
     import polars as pl
 
-    from replay.runs.compare.curve_pairs import curve_pairs
-    from replay.runs.compare.curves import curves_table, measured
+    from replay.runs.compare.curves import curve_pairs, curves_table, measured
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log

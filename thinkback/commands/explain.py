@@ -17,6 +17,7 @@ def explain(
     repetition: int = 0,
     texts: bool = False,
     rules: Path | None = None,
+    where: str | None = None,
 ) -> None:
     """Follow one policy on one example.
 
@@ -26,7 +27,7 @@ def explain(
     from replay.runs.explain.explain import stage_table
     from thinkback import console
 
-    explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)
+    explained = walk(log, policies, policy, example, rules=rules, where=where, repetition=repetition, texts=texts)
     for line in explained.header:
         console.say(line)
     console.say()

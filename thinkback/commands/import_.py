@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import toolkit
+
 if TYPE_CHECKING:
     from toolkit.imports import ImportReport, RecoveryReport
 
 
-FORMATS = (
-    "lm-eval", "inspect", "openai-batch", "vllm", "nemo-skills", "lighteval", "evalplus", "helm", "matharena",
-    "search-and-learn", "verl",
-)  # fmt: skip
-"""The formats that have a command of their own; what they are is read when one is called."""
+FORMATS = tuple(sorted(file.stem for file in Path(toolkit.__path__[0], "imports/formats/maps").glob("*.toml")))
+"""The formats that have a command of their own, a mapping file each; what they are is read when one is called."""
 
 
 AUTO = """Import files of a known format, which is told by what they hold.

@@ -20,7 +20,7 @@ def check(file: Path, log: str | None = None, rules: Path | None = None, where: 
     """Check a policy file without replaying it."""
     from collections import Counter
 
-    from replay.runs.result.checking import check_policies
+    from replay.runs.result.run import check_policies
     from thinkback import console
     from toolkit.errors import counted
 

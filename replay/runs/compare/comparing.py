@@ -100,6 +100,15 @@ class _Whole:
         return cls(store, labels, metric, sides[0].found.summariser.settings, ids, tuple(_of_the_first(sides)))
 
 
+def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    """Of all pairs those with a policy, each other policy minus this one: `policy`, and the columns of `pairs`."""
+    turned = pairs.with_columns(
+        first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
+        fixes="flips", flips="fixes",
+    )  # fmt: skip
+    return pl.concat([pairs, turned]).filter(second=baseline).rename({"first": "policy"})
+
+
 def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
     """That a setting of the statistics is the first result's, where the second has another."""
     settings = [asdict(side.found.summariser.settings) for side in sides]

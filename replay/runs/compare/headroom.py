@@ -19,9 +19,8 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.calls import PolicyPath, Realization
-from replay.policies.base import Evaluator
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.passes import blocks, chunk_size, widest
+from replay.runs.passes.passes import paths
 from replay.runs.saved.findings import Findings, RunSource
 from replay.runs.saved.shown import policy_row
 from toolkit.columns import OutcomeColumn
@@ -125,29 +124,19 @@ def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
     """
     plan, policies = source.plan, source.policies
-    ranked, slices = frozenset(source.acting), [policy.slices(plan.contents) for policy in policies]
+    slices = [sorted(policy.slices(plan.contents)) for policy in policies]
     unit = unit_numbers(resampling_units(plan.examples.frame))
     seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
-    first = 0
-    for block in blocks(plan, policies, chunk_size(len(policies), widest(plan.contents, policies))):
-        here = slice(first, first + len(block.examples))
-        never = Evaluator(block, policies, paths=True)
-        always = never.where_act(ranked)
+    for block, here, found in paths(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
-        everywhere = np.ones(len(block.examples), bool)
-        for number, (policy, names) in enumerate(zip(policies, slices, strict=True)):
-            acts = source.acting[policy.name][here] if policy.name in source.acting else ~everywhere
-            found = gap_of(block, never.path(policy), sorted(names))
-            could[number] |= gap_could_be(block, never.path(policy), sorted(names), ~acts)
-            if acts.any():
-                found = np.where(acts, gap_of(block, always.path(policy), sorted(names)), found)
-                could[number] |= gap_could_be(block, always.path(policy), sorted(names), acts)
-            parts[:, number] = found
-            if number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
-                seeing[number] |= bool(np.nansum(found[SELECTED]) > 0)
+        for one in found:
+            names = slices[one.number]
+            parts[:, one.number] = np.where(one.on, gap_of(block, one.path, names), parts[:, one.number])
+            could[one.number] |= gap_could_be(block, one.path, names, one.on)
+        for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
+            seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
         yield OutcomeBlock(ids, unit[here], dict(zip(GAP, parts, strict=True)))
-        first = here.stop
     for number, missed in seeing.items():
         could[number, SELECTED] = missed
 

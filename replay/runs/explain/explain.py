@@ -1,31 +1,40 @@
-"""One policy on one example, step by step: what was revealed, what it cost, and why it ended."""
+"""One policy on one example, step by step: what was revealed, what it cost, and why it ended.
+
+From the log an explanation has all that the policy saw; from a saved result, without the log, what it paid (`retell`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
+from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
-from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.gathered import Gathered
-from replay.runs.passes.learning import fit_policies
+from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.lookahead import check_rules
-from replay.runs.passes.outcome_columns import number_columns
+from replay.runs.passes.passes import ReplayPlan, number_columns
+from replay.runs.passes.served import serve
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions, swept
+from replay.runs.saved.findings import Findings
+from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACES
+from replay.runs.saved.provenance import PolicyRecord
+from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.own_rules import GivenRules
+from replay.sampling.unscored import LOWEST, SKIP
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import ThinkbackError, counted, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -38,20 +47,6 @@ SHOWN = 140
 """Characters across an explanation that is printed."""
 LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
 """Columns of steps that a narrow terminal drops, the first first."""
-
-
-class Asked(Protocol):
-    """What policies are asked about: the measure of success, and prices."""
-
-    @property
-    def measure(self) -> str | None:
-        """A column of traces in place of `correct`."""
-        ...
-
-    @property
-    def prices(self) -> Prices | None:
-        """Prices of calls."""
-        ...
 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
@@ -117,7 +112,9 @@ class Explanation:
         return pl.concat(parts, how="diagonal_relaxed")
 
 
-@checks_arguments(log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES)
+@checks_arguments(
+    log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES, where=CONDITION
+)
 def explain(
     log: AnyLog,
     policies: GivenPolicies,
@@ -125,20 +122,47 @@ def explain(
     example: str,
     *,
     rules: GivenRules = None,
+    where: str | None = None,
     repetition: int = 0,
     texts: bool = False,
 ) -> Explanation:
-    """Walk one example under one policy. `repetition` picks the random order shown where there are several; `texts`
-    adds what the model wrote.
+    """Walk one example under one policy. `where` names the examples of the run that is explained, as in `run`: what
+    policies learn must not come from them, and one that ranks them all acts on those that it would act on there; by
+    default the example stands alone. `repetition` picks the random order shown where there are several; `texts` adds
+    what the model wrote.
 
-    Raises ThinkbackError when the log has no such example, or the file no such policy.
+    Raises ThinkbackError when the log has no such example, `where` does not hold on it, or the file has no such policy.
     """
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    chosen = replace(_named(file.policies, policy), against=None).resolve(contents)
-    chosen.check_log(log, contents)
-    chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
-    return explain_fitted(log, contents, chosen, example, file, repetition, texts)
+    chosen, acts = replace(_named(file.policies, policy), against=None), None
+    if where is None:
+        chosen = chosen.resolve(contents)
+        chosen.check_log(log, contents)
+        chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
+    else:
+        chosen, acts = _in_run(log, contents, file, chosen, where, example)
+    return explain_fitted(log, contents, chosen, example, file, repetition, texts, acts)
+
+
+def _in_run(
+    log: Log, contents: Contents, file: PolicyFile, chosen: Policy, where: str, example: str
+) -> tuple[Policy, bool | None]:
+    """A policy as it is in a run on the examples `where` a condition holds; whether it acts on this one, where it ranks
+    them all: a share of those that every policy of the file can be replayed on.
+    """
+    asked = file if chosen.ranking is not None else replace(file, policies=(chosen,))
+    policies, examples, _ = resolved(log, contents, asked, file.measure, where)
+    ids = examples.frame["example_id"]
+    require_known(example, ids, f"no example `{example}` is among those where {where}")
+    policies = fit_policies(log, contents, policies, ids, file.measure)
+    plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
+    if plain.ranking is None:
+        return plain, None
+    served = serve(ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False)
+    place = ids.filter(served.coverage.keep).index_of(example)
+    acting = served.acting.get(plain.name)
+    return plain, None if place is None or acting is None else bool(acting[place])
 
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
@@ -158,12 +182,27 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
     return found[name]
 
 
+def header_of(
+    example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
+) -> tuple[str, ...]:
+    """What stands above an explanation; a result that was saved without texts has no question."""
+    asked = () if question is None else (f"question  {question}",)
+    diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
+    lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
+    return (
+        f"example   {example}",
+        *asked,
+        *lines,
+        *(["simulated log: a model's numbers, not a system's"] if simulated else []),
+    )
+
+
 def explain_fitted(
     log: Log,
     contents: Contents,
     chosen: Policy,
     example: str,
-    asked: Asked,
+    asked: PolicyFile | ReplayPlan,
     repetition: int = 0,
     texts: bool = False,
     acts: bool | None = None,
@@ -180,17 +219,10 @@ def explain_fitted(
     block = read_block(log, row, BlockRequest(needs, asked.measure, asked.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
-    marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()
-    diagnostic = f", diagnostic: {chosen.diagnostic}" if chosen.diagnostic else ""
-    header = (
-        f"example   {row['example_id'][0]}",
-        f"question  {row['question'][0]}",
-        f"gold      {row['gold'][0] if row['gold'][0] is not None else '-'}",
-        f"policy    {chosen.name} ({chosen.kind}{diagnostic})",
-    )
+    header = header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
     ending, outcomes = _ended(block, chosen, asked.prices is not None, acts)
     written = texts_of(stages, read_texts(log, example, needs)) if texts else None
-    return Explanation((*header, *marked), stages, ending, outcomes, written)
+    return Explanation(header, stages, ending, outcomes, written)
 
 
 def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
@@ -216,11 +248,9 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:
-        told = [f"mean over {rows} {policy.rows_of(evaluator)}: {_judged(row)}", _answers(row["answers"])]
-    else:
-        why = [] if policy.ranking is not None else [f"{row['ending']}: {policy.why(evaluator, row['ending'])}"]
-        told = [*why, f"answer {_answer(row['answer'])} ({_judged(row)})"]
-    return "; ".join([*told, _paid(row)]), frame
+        return ending_of(row, f"mean over {rows} {policy.rows_of(evaluator)}: "), frame
+    why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
+    return ending_of(row, "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "), frame
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served: bool) -> pl.DataFrame:
@@ -233,14 +263,11 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
-def told_of(row: Mapping[str, Any]) -> str:
-    """An ending in words, from a row of outcomes alone."""
+def ending_of(row: Mapping[str, Any], why: str) -> str:
+    """An ending in words, from a row of outcomes, behind `why` it ended or what it is a mean over."""
     if row["answers"] is not None:
-        told = [f"mean: {_judged(row)}", _answers(row["answers"])]
-    else:
-        why = [] if row["ending"] is None else [f"{row['ending']}:"]
-        told = [" ".join([*why, f"answer {_answer(row['answer'])} ({_judged(row)})"])]
-    return "; ".join([*told, _paid(row)])
+        return f"{why}{_judged(row)}; {_answers(row['answers'])}; {_paid(row)}"
+    return f"{why}answer {_answer(row['answer'])} ({_judged(row)}); {_paid(row)}"
 
 
 def _judged(row: Mapping[str, Any]) -> str:
@@ -278,3 +305,128 @@ def texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
     return wanted.join(
         logged, left_on=["of", "sample"], right_on=["slice", "sample"], how="left", maintain_order="left"
     )
+
+
+_STEPS = {
+    "step": pl.Int64, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, "early": pl.Float64,
+    "given_up": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
+}  # fmt: skip
+SEVERAL = "no one path was saved, for this is a mean over several"
+
+Trace = tuple[str, int]
+"""A slice, and a sample index in it."""
+Row = Mapping[str, Any]
+NONE: Row = {}
+
+
+def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
+    """The steps of a policy on the example of a row of outcomes, as they were saved."""
+    example, record = row["example_id"][0], next(one for one in found.policies if one.name == policy)
+    traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
+    paid = _Paid(
+        {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
+        {((one["slice"], one["sample"]), one["verifier"]): one for one in scores.iter_rows(named=True)},
+        {one["order"]: one for one in orders.iter_rows(named=True)},
+    )
+    mine = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
+    steps = mine.iter_rows(named=True)
+    stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
+    asked = found.examples.filter(pl.col("example_id") == example).row(0, named=True)
+    outcome = row.row(0, named=True)
+    why = "mean" if outcome["answers"] is not None else outcome["ending"]
+    ending = ending_of(outcome, "" if why is None else f"{why}: ")
+    return Explanation(
+        header_of(example, asked.get("question"), asked["gold"], record, found.simulated),
+        stages,
+        ending if stages else f"{SEVERAL}; {ending}",
+        row,
+        texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
+    )
+
+
+def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
+    scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
+    return collect(scan.filter(pl.col("example_id") == example))
+
+
+@dataclass(frozen=True)
+class _Paid:
+    """What was paid for an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
+
+    traces: Mapping[Trace, Row]
+    scores: Mapping[tuple[Trace, str], Row]
+    orders: Mapping[int, Row]
+
+    def walk(self, stop: Row) -> Stage:
+        """One part of a path: the traces in the order in which it revealed them, with the scores that it paid.
+
+        Where traces are generated before they are verified, a step that reveals none comes first, and may come last.
+        """
+        order, generation = self.orders[stop["order"]], self.orders[stop["generation_order"]]
+        checks = self.orders.get(stop["verification_order"], NONE)
+        shown, generated = _called(order, stop["steps"]), _called(generation, stop["generated"])
+        verified, verifier = frozenset(_called(checks, stop["verified"])), stop["verifier"]
+        marks = zip(generated, generation["checked"] or (), strict=False)
+        early: dict[Trace | None, Row] = {
+            trace: self.scores[(order["slice"], trace[1]), stop["given_up_by"]] for trace, on in marks if on
+        }
+        later, together = order["generated"] is not None, checks.get("rule") == TOGETHER
+        walk: tuple[Trace | None, ...] = (None, *shown) if later else shown
+        spent = order["tokens"][len(shown) + 1 - len(walk) : len(shown) + 1]
+        if later and stop["empty"]:
+            walk, spent = (*walk, None), [*spent, generation["tokens"][stop["generated"]]]
+        rows, paid = [], 0.0
+        for step, (trace, tokens) in enumerate(zip(walk, spent, strict=True), 0 if later else 1):
+            if verifier is not None:
+                now = (shown if step == len(shown) else ()) if together else (trace,)
+                paid += sum(self.scores[one, verifier]["verification_tokens"] or 0.0 for one in now if one in verified)
+            row = NONE if trace is None else self.traces[trace]
+            rows.append({
+                "step": step,
+                "sample": row.get("sample"),
+                "answer": row.get("answer"),
+                "correct": row.get("correct"),
+                "early": early.get(trace, NONE).get("score"),
+                "given_up": None if trace is None else trace[0] != order["slice"],
+                **self._score(trace, stop, trace in verified),
+                "tokens": None if tokens is None else tokens + paid,
+                "chosen": trace == (stop["chosen_slice"], stop["chosen_sample"]),
+            })  # fmt: skip
+        frame = pl.DataFrame(rows, schema=_STEPS)
+        lacking = [] if stop["given_up_by"] is not None else ["early", "given_up"]
+        lacking += ["score"] if verifier is None else []
+        lacking += ["unscored"] if frame["unscored"].is_null().all() else []
+        by = f", {counted(1 if together else stop['verified'], 'verification')} by `{verifier}`" if verifier else ""
+        told = f"{counted(stop['generated'], 'trace')} generated{by}; order `{order['rule']}`, as far as {len(shown)}"
+        return Stage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), told, generated)
+
+    def _score(self, trace: Trace | None, stop: Row, verified: bool) -> Row:
+        """The score that the policy paid for a trace; how it took one that has none."""
+        if stop["verifier"] is None or trace is None or not self.traces[trace]["valid"]:
+            return {"score": None, "unscored": None}  # a call that ranks traces together may score invalid ones, too
+        if not verified:
+            return {"score": None, "unscored": SKIP.shown}
+        score = self.scores[trace, stop["verifier"]]["score"]
+        lowest = {"score": stop["lowest"], "unscored": LOWEST.shown}
+        return lowest if score is None else {"score": score, "unscored": None}
+
+    def checks(self, stop: Row) -> Stage:
+        """A part that verifies alone, as a gate does, traces that are paid for elsewhere."""
+        order, tokens, rows = self.orders[stop["verification_order"]], 0.0, []
+        for step, trace in enumerate(_called(order, stop["verified"]), 1):
+            row, score = self.traces[trace], self.scores[trace, stop["verifier"]]
+            tokens += score["verification_tokens"] or 0.0
+            rows.append({
+                "step": step, "sample": trace[1], "answer": row["answer"], "correct": row["correct"],
+                "score": score["score"], "tokens": tokens,
+            })  # fmt: skip
+        frame = pl.DataFrame(rows, schema={name: kind for name, kind in _STEPS.items() if name in rows[0]})
+        told = f"{counted(len(rows), 'verification')} by `{stop['verifier']}`, and no trace generated"
+        return Stage(f"`{stop['policy']}`: {order['slice']}, verified", frame, told)
+
+
+def _called(order: Row, count: int) -> tuple[Trace, ...]:
+    """The first `count` traces of an order."""
+    samples = order.get("samples", [])[:count]
+    slices = order.get("slices") or [order.get("slice")] * len(samples)
+    return tuple(zip(slices[:count], samples, strict=True))

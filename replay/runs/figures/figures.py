@@ -12,10 +12,10 @@ from replay.runs.figures.figure_data import (
     FigureRequest,
     forest_data,
     frontier_data,
+    gates_data,
     headroom_data,
     stopping_data,
 )
-from replay.runs.figures.gate_data import gates_data
 from replay.runs.figures.score_data import scores_data
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file

@@ -1,19 +1,28 @@
-"""Saved results as one page, drawn from them alone: the page, and beside it the files of its texts."""
+"""Saved results as one page, drawn from them alone: the page, and beside it the files of its texts.
+
+It shows what each policy answered on the examples, and the traces in order where the result holds them. Of many
+examples some are drawn by stratum: the group of `by`, and whether all, some or none of the policies are right. Texts
+are apart, so that the page can load those of one example at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.runs.page.dashboard_data import Json, described
-from replay.runs.page.dashboard_examples import FEWEST, ShownExamples, examples_of
-from replay.runs.saved.findings import Findings
+import numpy as np
+import polars as pl
+
+from replay.runs.page.dashboard_data import Json, described, number_of, numbers
+from replay.runs.saved.findings import OUTCOMES, Findings
+from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.shown import ON_PAGE
 from toolkit.errors import ThinkbackError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
+from toolkit.log import collect
 from toolkit.printable import printable
 from toolkit.show.dashboard.charts import import_altair
 from toolkit.show.dashboard.page import PageData, dashboard_page, in_script, packed, texts_file, vega_script
@@ -100,3 +109,285 @@ def _fitting(found: Findings, folder: SavedFolder, data: Json, most: int, room: 
         if len(size) <= room or len(made.ids) <= FEWEST:
             return _Shown(data, made, size)
         most = max(FEWEST, min(len(made.ids) * 9 // 10, len(made.ids) * room * 9 // 10 // len(size)))
+
+
+CELLS = 120_000
+"""Outcomes, and traces, that a page has room for."""
+TEXTS = 150_000
+"""Bytes of texts in a file, where an example alone has no more."""
+HELD = 30_000_000
+"""Bytes of texts that are read at once, where a file alone has no more."""
+FEWEST = 20
+"""Examples that are shown in any case, however many policies there are."""
+EXCERPT = 120
+"""Characters of a question, and of an answer, that lists show."""
+COSTS = ("total_tokens", "completion_tokens", "operations")
+ENDINGS = ("rule", "cap", "exhausted", "empty")
+
+
+@dataclass(frozen=True, eq=False)
+class ShownExamples:
+    """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
+
+    `sizes`: the bytes of each file's texts.
+    """
+
+    data: Json
+    ids: pl.Series
+    folder: SavedFolder
+    files: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def texts(self) -> Iterator[tuple[int, dict[int, Json]]]:
+        """File after file its number and, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
+        if not self.files:
+            return
+        scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
+        asked = pl.read_parquet(self.folder.file("examples.parquet"))
+        questions = dict(asked.select("example_id", "question").iter_rows()) if "question" in asked.columns else {}
+        known = pl.DataFrame({"example_id": self.ids, "place": range(len(self.ids)), "file": self.files})
+        for begin, end in _read_at_once(self.sizes):  # all texts may be too many for memory, and a scan takes a while
+            some = known.filter(pl.col("file").is_between(begin, end, closed="left"))
+            mine = pl.col("example_id").is_in(some["example_id"].implode())
+            rows = collect(scan.filter(mine).drop_nulls("text")).join(some, on="example_id", maintain_order="left")
+            by_file = rows.partition_by("file", as_dict=True, maintain_order=True)
+            for file in range(begin, end):
+                examples = some.filter(file=file).select("place", "example_id").iter_rows()
+                made: dict[int, Json] = {
+                    number: {"question": questions.get(one), "traces": {}} for number, one in examples
+                }
+                told = by_file.get((file,), rows.clear()).select("place", "slice", "sample", "text")
+                for number, name, sample, text in told.iter_rows():
+                    made[number]["traces"].setdefault(printable(name), {})[sample] = text
+                yield file, made
+
+
+def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of files, each with as many as memory is to hold."""
+    begin, held = 0, 0
+    for file, size in enumerate(sizes):
+        if file > begin and held + size > HELD:
+            yield begin, file
+            begin, held = file, 0
+        held += size
+    yield begin, len(sizes)
+
+
+def examples_of(
+    found: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
+) -> ShownExamples:
+    """The examples of a result, at most so many, and fewer where there are many policies or traces.
+
+    `names`: the policies as they are ranked.
+    """
+    traces = folder.has(f"{TRACES}.parquet")
+    width = len(names)
+    if traces and len(found.examples):
+        paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
+        width = max(width, -(-paid // len(found.examples)))
+    frame, told = _drawn(found, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+    asked = _with_questions(frame, folder)
+    words = _Words()
+    data: Json = {
+        "total": len(found.examples),
+        "strata": told,
+        "ids": [*map(printable, frame["example_id"])],
+        "gold": [words.number(gold) for gold in frame["gold"]],
+        "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
+        "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
+               for name in grouping(found)},
+        "outcomes": _outcomes(found, folder, frame, names, words),
+        "paths": _paths(folder, frame, names, words) if traces else None,
+    }  # fmt: skip
+    data["words"] = words.said
+    written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
+    files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
+    data["texts"] = [*files] if files else None
+    return ShownExamples(data, frame["example_id"], folder, files, sizes)
+
+
+def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The file of each example's texts, some after one another as far as a file has room, and the size of each file."""
+    scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
+    sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
+    if not any(sizes.values()):
+        return (), ()
+    made: list[int] = []
+    held: list[int] = []
+    for example in ids:
+        size = sizes.get(example) or 0
+        if not held or (held[-1] + size > TEXTS):
+            held.append(0)
+        held[-1] += size
+        made.append(len(held) - 1)
+    return tuple(made), tuple(held)
+
+
+def grouping(found: Findings) -> list[str]:
+    """Columns to choose examples by: those of groups, and the data set where there are several."""
+    several = found.examples["dataset"].n_unique() > 1
+    return list(dict.fromkeys([*found.by, *(["dataset"] if several else [])]))
+
+
+class _Words:
+    """Distinct answers, by number."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str | None) -> int:
+        """−1 for none."""
+        if word is None:
+            return -1
+        if word not in self._numbers:
+            self._numbers[word] = len(self.said)
+            self.said.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
+        return self._numbers[word]
+
+
+def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
+    """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
+    frame = found.examples.select("example_id", "gold", *grouping(found)).with_row_index("place")
+    if len(frame) <= most:
+        return frame, []
+    scan = pl.scan_parquet(folder.file(OUTCOMES))
+    real = [policy.name for policy in found.policies if not policy.diagnostic]
+    right = collect(
+        scan.filter(pl.col("policy").is_in(real)).group_by("example_id").agg(low=pl.col("correct").min(),
+                                                                             high=pl.col("correct").max())
+    )  # fmt: skip
+    kind = (
+        pl.when(pl.col("high").is_null()).then(pl.lit("unjudged")).when(pl.col("low") == 1).then(pl.lit("all right"))
+        .when(pl.col("high") == 0).then(pl.lit("all wrong")).otherwise(pl.lit("some right"))
+    )  # fmt: skip
+    frame = frame.join(right, on="example_id", how="left", maintain_order="left")
+    frame = frame.with_columns(stratum=pl.concat_str([*(pl.col(one).cast(pl.String).fill_null("–") for one in found.by),
+                                                      kind], separator=", "))  # fmt: skip
+    sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
+    shares = _shares([*sizes.values()], most)
+    seeds = np.random.default_rng(found.summariser.settings.seed)
+    kept: list[int] = []
+    for (stratum, size), share in zip(sizes.items(), shares, strict=True):
+        places = frame.filter(stratum=stratum)["place"].to_numpy()
+        kept += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
+    told = [(printable(name), size, share) for (name, size), share in zip(sizes.items(), shares, strict=True)]
+    return frame.filter(pl.col("place").is_in(kept)), told
+
+
+def _shares(sizes: Sequence[int], most: int) -> list[int]:
+    """How many of each stratum: in proportion to its size, and one at least while there is room."""
+    whole = sum(sizes)
+    shares = [min(size, max(1, most * size // whole)) for size in sizes]
+    left = most - sum(shares)
+    for place in sorted(range(len(sizes)), key=lambda i: -(most * sizes[i] % whole)):
+        if left > 0 and shares[place] < sizes[place]:
+            shares[place], left = shares[place] + 1, left - 1
+    for _ in range(sum(shares) - most):
+        shares[int(np.argmax(shares))] -= 1
+    return shares
+
+
+def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | None:
+    file = folder.file("examples.parquet")
+    if "question" not in pl.read_parquet_schema(file):
+        return None
+    asked = pl.read_parquet(file, columns=["example_id", "question"])
+    return frame.select("example_id").join(asked, on="example_id", how="left", maintain_order="left")["question"]
+
+
+def _outcomes(
+    found: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
+) -> Json:  # fmt: skip
+    """Policy after policy, example after example: answer, correctness, ending, traces, and what it cost."""
+    file = folder.file(OUTCOMES)
+    schema = pl.read_parquet_schema(file)
+    scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
+    cost = next((name for name in COSTS if name in schema), "operations")
+    held = [name for name in ("answer", "correct", "ending", "traces", cost) if name in schema]
+    order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
+    place = {name: number for number, name in enumerate(names)}
+    rows = collect(scan.select("policy", "example_id", *held)).join(order, on="example_id", how="inner")
+    rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
+    gone = pl.Series([None] * len(rows))
+    ending = {name: number for number, name in enumerate(ENDINGS)}
+    return {
+        "answer": [words.number(word) for word in rows["answer"]],
+        "correct": numbers(rows["correct"]),
+        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=gone)],
+        "traces": numbers(rows.get_column("traces", default=gone).cast(pl.Float64)),
+        "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
+        "costs": cost.replace("_", " "),
+    }
+
+
+def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
+    """What was paid trace by trace, in which orders, and where each policy stopped: columns of numbers."""
+    order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
+
+    def mine(name: str) -> pl.DataFrame:
+        scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
+        scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
+        kept = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
+        return kept.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
+
+    traces, scores, orders, stops = map(mine, (TRACES, SCORES, ORDERS, STOPS))
+    stops = stops.drop_nulls("order")  # a gate that verifies goes along none
+    slices = sorted({*traces["slice"], *orders["slice"], *stops["chosen_slice"].drop_nulls()})
+    verifiers = sorted({*scores["verifier"], *stops["verifier"].drop_nulls()})
+    known = {
+        "slice": {name: place for place, name in enumerate(slices)},
+        "verifier": {name: place for place, name in enumerate(verifiers)},
+        "policy": {name: place for place, name in enumerate(names)},
+    }
+
+    def codes(values: pl.Series, of: str) -> list[int]:
+        return [-1 if value is None else known[of].get(value, -1) for value in values]
+
+    tokens = pl.sum_horizontal(pl.col("prompt_tokens", "completion_tokens"), ignore_nulls=False)
+    rules, walked = sorted({*orders["rule"]}), {*stops.select("row", "order").iter_rows()}
+    return {
+        "slices": [*map(printable, slices)],
+        "verifiers": [*map(printable, verifiers)],
+        "rules": [*map(printable, rules)],
+        "traces": {
+            "row": traces["row"].to_list(),
+            "slice": codes(traces["slice"], "slice"),
+            "sample": traces["sample"].to_list(),
+            "answer": [words.number(word) for word in traces["answer"]],
+            "correct": numbers(traces["correct"].cast(pl.Float64)),
+            "tokens": numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
+        },
+        "scores": {
+            "row": scores["row"].to_list(),
+            "slice": codes(scores["slice"], "slice"),
+            "sample": scores["sample"].to_list(),
+            "verifier": codes(scores["verifier"], "verifier"),
+            "score": [None if one is None else number_of(float(f"{one:.4g}")) for one in scores["score"]],
+            "tokens": numbers(scores["verification_tokens"].cast(pl.Float64)),
+        },
+        "orders": {
+            "row": orders["row"].to_list(),
+            "order": orders["order"].to_list(),
+            "slice": codes(orders["slice"], "slice"),
+            "rule": [rules.index(rule) for rule in orders["rule"]],
+            "samples": orders["samples"].to_list(),
+            "slices": [
+                None if names is None else codes(pl.Series(names, dtype=pl.String), "slice")
+                for names in orders["slices"].to_list()
+            ],
+            "spent": [
+                None if tokens is None or key not in walked else [*map(number_of, tokens[1:])]
+                for key, tokens in zip(orders.select("row", "order").rows(), orders["tokens"].to_list(), strict=True)
+            ],
+        },
+        "stops": {
+            "row": stops["row"].to_list(),
+            "policy": codes(stops["policy"], "policy"),
+            **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
+            "verifier": codes(stops["verifier"], "verifier"),
+            "checks": [-1 if one is None else one for one in stops["verification_order"]],
+            "slice": codes(stops["chosen_slice"], "slice"),
+            "sample": [-1 if one is None else one for one in stops["chosen_sample"]],
+        },
+    }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.runs.compare.comparing import compare
+from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAPS, headroom
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
@@ -233,12 +233,10 @@ def _tell_all_pairs(made: Told, found: Findings, rows: Sequence[Ranked], number:
         pairs = compare(found, None, None, None, None).pairs
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
         return
-    bases = [rows[base].policy.name for base in made]
-    for pair in pairs.filter(pl.any_horizontal(pl.col("first", "second").is_in(bases))).iter_rows(named=True):
-        one, other = number[pair["first"]], number[pair["second"]]
-        for base, place, sign in ((other, one, 1), (one, other, -1)):
-            if base in made and (told := made[base][place]) is not None:
-                told |= _turned(pair, sign)
+    for base, told in made.items():
+        for pair in against(pairs, rows[base].policy.name).rename({"p_value": "p"}).iter_rows(named=True):
+            if (one := told[number[pair["policy"]]]) is not None:
+                one |= {name: number_of(pair[name]) for name in one}
 
 
 def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
@@ -252,20 +250,6 @@ def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) 
                 "p": number_of(row.p_value),
                 "differs": None if row.p_value is None else row.p_value < 1 - level,
             }
-
-
-def _turned(pair: Mapping[str, Any], sign: int) -> Json:
-    low, high = (pair["low"], pair["high"]) if sign > 0 else (pair["high"], pair["low"])
-    fixes, flips = (pair["fixes"], pair["flips"]) if sign > 0 else (pair["flips"], pair["fixes"])
-    return {
-        "difference": number_of(sign * pair["difference"]),
-        "low": None if low is None else number_of(sign * low),
-        "high": None if high is None else number_of(sign * high),
-        "p": number_of(pair["p_value"]),
-        "fixes": fixes,
-        "flips": flips,
-        "differs": pair["differs"],
-    }
 
 
 def _sweeps(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:

@@ -1,24 +1,25 @@
-"""Which examples a run compares its policies on, which policies it drops first, and what must be said about that."""
+"""Which examples a run compares its policies on, which policies it drops first, and the sentences about that."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from replay.data.needs import Action, Needs
+from replay.data.needs import Action, Needs, slice_name
 from replay.engine.outcome import EXHAUSTED, SERVED
 from replay.policies.base import Policy, nested
 from replay.policies.remarks import RemarkKind
-from replay.runs.passes import coverage_notes
 from replay.runs.passes.gathered import ENDING, REASON, Gathered
 from replay.runs.passes.versions import Reported
 from replay.sampling.unscored import Unscored
-from toolkit.errors import ThinkbackError
-from toolkit.notes import Note
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError, counted, listed
+from toolkit.notes import Note, note, warning
+from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
 MIN_SERVED = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
@@ -118,14 +119,14 @@ class Coverage:
 
     def notes(self, examples: int) -> Iterator[Note]:
         """What was left out, the warning about bias first, and what policies remarked on."""
-        yield from coverage_notes.left_out(self.excluded, examples)
-        yield from coverage_notes.without_answers(self.valid, self.actions)
-        yield from coverage_notes.outside_labels(self.outside)
-        yield from coverage_notes.unserved(self.excluded, self.dropped)
+        yield from _note_left_out(self.excluded, examples)
+        yield from _note_without_answers(self.valid, self.actions)
+        yield from _note_outside_labels(self.outside)
+        yield from _note_unserved(self.excluded, self.dropped)
         if self.baseline is not None:
             one = self.baseline
-            yield from coverage_notes.baseline_set(one.name, self.kept, one.covered, one.lost, one.accuracies())
-        yield from coverage_notes.unscored(self.unscored)
+            yield from _note_baseline(one.name, self.kept, one.covered, one.lost, one.accuracies())
+        yield from _note_unscored(self.unscored)
         found = dict(self.remarks)
         for policy in self.policies:
             for part in nested(policy):
@@ -133,7 +134,7 @@ class Coverage:
                     found.setdefault(kind, Counter())[policy.sweep] += 1
         for kind, counts in found.items():
             yield from kind.notes(counts)
-        yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
+        yield from _note_underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
 def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
@@ -236,5 +237,154 @@ def unserved(coverage: Coverage) -> dict[str, str]:
 def _counted(why: Counter[str]) -> str:
     """The most frequent reasons, each with its number of examples."""
     ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{coverage_notes.examples(count)}: {reason}" for reason, count in ranked[:REASONS]]
+    told = [f"{counted(count, 'example')}: {reason}" for reason, count in ranked[:REASONS]]
     return "; ".join([*told, "…"] if len(ranked) > REASONS else told)
+
+
+CALLS = {"calls", "operations", "traces"}
+"""Units of costs that count calls, whatever each costs."""
+MOST_MISSING = 2
+"""Of what the suite leaves out, named with the reason."""
+MAX_NAMED = 5
+"""Answers outside the label space that are named."""
+WARN_EXCLUDED = 0.01
+"""A run that leaves out more than this share of its examples says so above its table."""
+LEFT_OUT, FREE, DROPPED, CALLS_FAILED = "left_out", "free_verifications", "dropped", "calls_failed"
+"""Codes of the notes that say how many examples are left out and why, which verifiers count as free, which policies
+are dropped, and which calls failed when the log was made."""
+SUITE = "suite"
+"""Code of the notes that say what the standard suite leaves out and which examples it reports."""
+UNSCORED, BASELINE_SET = "unscored", "baseline_set"
+"""Codes of the notes that say which traces without a score policies skip or give the lowest one, and that others take
+examples from the baseline."""
+
+
+def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
+    """What a standard suite leaves out, and the examples that are reported because it says so."""
+    if missing:
+        few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
+        told = f", and {more} more (the suite's own text names all)" if more > 0 else ""
+        yield note(SUITE, f"the suite leaves out {'; '.join(few)}{told}")
+    if where is not None:
+        yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
+
+
+def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
+    """The warning that leaving out so many may bias every number."""
+    if excluded and len(excluded) > WARN_EXCLUDED * of:
+        share, verb = len(excluded) / of, "is" if len(excluded) == 1 else "are"
+        yield warning(
+            "many_left_out",
+            f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because calls or values that some "
+            "policy needs are missing in the log; if the logged run stopped or accepted by a rule of its own, this "
+            "biases every number below",
+        )
+
+
+def calls_failed(calls: Counter[str]) -> Iterator[Note]:
+    """The calls that failed for good when the log was made, by cause."""
+    if calls:
+        causes = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
+        told = ", ".join(f"{cause}: {count:,}" for cause, count in causes)
+        yield note(
+            CALLS_FAILED,
+            f"calls that failed for good when the log was made: {calls.total():,} ({told}); their traces and scores "
+            "are missing",
+        )
+
+
+def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action]) -> Iterator[Note]:
+    """Pools, and revisions, that have traces and no valid answer; revisions by their widest name."""
+    empty = {name for name, count in valid.items() if not count}
+    for name in sorted(empty):
+        what = f"trace of `{name}`"
+        if name in actions:
+            action, base, pool = actions[name]
+            if pool is not None and slice_name(action, base) in empty:
+                continue
+            what = f"revision of `{base}` by `{action}`" + ("" if pool is None else f" in pool `{pool}`")
+        yield warning(
+            "no_valid_answer",
+            f"no {what} has a valid answer, so every prediction made of them is null and counts as wrong",
+        )
+
+
+def _note_outside_labels(outside: Counter[str]) -> Iterator[Note]:
+    """Answers outside the label space."""
+    if outside:
+        most_first = sorted(outside, key=lambda answer: (-outside[answer], answer))
+        yield note(
+            "outside_labels",
+            f"{outside.total():,} traces give answers outside the label space ({listed(most_first, MAX_NAMED)}), "
+            "which are not valid",
+        )
+
+
+def _note_unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterator[Note]:
+    """The three most frequent reasons why examples are left out, and the policies that the log cannot serve."""
+    for reason, count in Counter(excluded.values()).most_common(3):
+        yield note(LEFT_OUT, f"left out: {counted(count, 'example')} ({reason})")
+    for name, why in policies.items():
+        yield note(DROPPED, f"policy `{name}` is dropped: {why}", [name])
+
+
+def _note_baseline(
+    name: str, kept: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
+) -> Iterator[Note]:
+    """That the baseline's number is over fewer examples than it covers, because of other policies."""
+    if not lost:
+        return
+    most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
+    who = ", ".join(f"`{policy}`: {lost[policy]:,}" for policy in most_first[:MAX_NAMED])
+    more = ", …" if len(most_first) > MAX_NAMED else ""
+    told = ""
+    if accuracies is not None:
+        own, here = (f"{value:.1%}" for value in accuracies)
+        told = f"; it is right on {own} of the first and on {here} of the second"
+    yield note(
+        BASELINE_SET,
+        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {kept:,}: on "
+        f"the rest others lack calls or values ({who}{more}){told}",
+        [name, *most_first],
+    )
+
+
+def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
+    """The warning that the cost counts calls of several pools as equal."""
+    if len(pools) > 1 and cost.unit in CALLS:
+        yield warning(
+            UNLIKE_CALLS,
+            f"the cost counts {cost.called}, and those of {listed(sorted(pools), MAX_NAMED)} need not cost the same: "
+            "log tokens, or name another cost, to compare what policies cost",
+        )
+
+
+def _note_unscored(found: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
+    """Valid traces without a score that policies take in another way than as a reason to leave examples out."""
+    for (pool, verifier, way), policies in sorted(found.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
+        traces = counted(max(policies.values()), "valid trace")  # of several policies the caps are nested
+        lowest = "" if way.fill is None else f" ({way.fill:g})"
+        yield note(
+            UNSCORED,
+            f"verifier `{verifier}` did not score {traces} of pool `{pool}` that {listed(sorted(policies), MAX_NAMED)} "
+            f"may verify: {way.says}{lowest}",
+            sorted(policies),
+        )
+
+
+def _note_underestimated(
+    verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int
+) -> Iterator[Note]:
+    """Verifiers of which calls count as free, policies that looked cheaper than they are, traces that do not count."""
+    named = sorted(name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"})
+    if named:
+        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(named)}")
+    for name, count in policies.items():
+        if count:
+            yield note(
+                "exhausted",
+                f"the log ended before the cap on {counted(count, 'example')} of `{name}`; its cost is underestimated",
+                [name],
+            )
+    if traces:
+        yield note("behind_gaps", f"{traces:,} traces after a gap in their sample indices are not replayed")

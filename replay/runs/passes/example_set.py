@@ -1,12 +1,18 @@
-"""The examples of a run, and what they are resampled with."""
+"""The examples of a run: which they are, their groups, and what they are resampled with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+
+from replay.data.conditions import matching
+from replay.data.contents import Contents
+from toolkit.errors import ThinkbackError, argument
+from toolkit.log import Log, collect
+from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -45,3 +51,33 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
     for values, frame in sorted(examples.group_by(*by), key=lambda group: tuple(map(str, group[0]))):
         texts = frame.select(pl.col(name).cast(pl.String) for name in by).row(0)
         yield values, texts, frame["example_id"].sort()
+
+
+def select_examples(
+    log: Log,
+    contents: Contents,
+    pools: frozenset[str],
+    where: str | None,
+    by: Sequence[str] = (),
+    columns: Iterable[str] = (),
+) -> ExampleSet:
+    """The examples of a run, and the labels that are gold of any, which F1 is about.
+
+    `by` are the columns that make groups, `columns` others that are read. There are no labels where one of the `pools`
+    that are read has verdicts without answers.
+    """
+    for column in by:
+        contents.require_groups(column)
+        if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
+            raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
+    names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
+    examples = collect(log.scan("examples", names), log).sort("example_id")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    if examples.is_empty():
+        raise ThinkbackError(f"{log.address} has no examples")
+    veiled = contents.opaque | contents.partly_opaque
+    spaces = examples["labels"].unique().to_list()
+    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not veiled & pools else ()
+    gold = set(examples["gold"].unique())
+    return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)

@@ -15,8 +15,7 @@ import polars as pl
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.outcome_columns import outcome_values
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
@@ -142,7 +141,7 @@ def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.Da
 def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
-    pieces = blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1])))
+    pieces = blocks(plan, pair[:1])
     return join_branches([branch_block(Evaluator(block, pair), gate) for block in pieces], gate, plan.examples.frame)
 
 

@@ -22,7 +22,7 @@ from replay.policies.base import Evaluator, nested
 from replay.policies.payable import Payable
 from replay.policies.remarks import RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
-from replay.runs.passes.outcome_columns import outcome_values
+from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError

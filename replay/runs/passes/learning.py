@@ -1,8 +1,9 @@
-"""Fits whatever the policies of a run learn on development splits, before anything is replayed."""
+"""What comes before anything is replayed: which policies and examples there are, and what policies learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import polars as pl
@@ -10,13 +11,51 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.data.contents import Contents
+from replay.data.fitted_scores import folds_of
 from replay.data.read import BlockRequest, read_block
 from replay.policies.base import Policy, needs_of, nested
 from replay.policies.policy_errors import errors_of
+from replay.policies.toml import PolicyFile
+from replay.runs.passes.example_set import ExampleSet, select_examples
+from replay.runs.passes.reuse import check_reuse, out_of_fold, training_rows
 from replay.sampling.learned import Learned
 from toolkit.log import Log
+from toolkit.notes import Note
 
 P = TypeVar("P", bound=Policy)
+
+
+def resolved(
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = ()
+) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
+    """The policies with the log's names; the examples; notes about what was seen in fitting.
+
+    ThinkbackError for what the log cannot serve.
+    """
+    chosen = tuple(policy.resolve(contents) for policy in file.policies)
+    for policy in (part for whole in chosen for part in nested(whole)):
+        policy.check_log(log, contents)
+    if measure is not None:
+        contents.require_measure(measure)
+    needs = needs_of(chosen, contents)
+    verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
+    read = {*needs.example_columns}
+    split = {"split"} if verifying and "split" in contents.example_columns else set()
+    examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
+    notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
+    readers = _readers(chosen, contents)
+    notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
+    examples = replace(examples, frame=examples.frame.drop(split - read - {*by}))
+    return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
+
+
+def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
+    """Verifiers with the policies that read them."""
+    found: dict[str, list[str]] = {}
+    for policy in policies:
+        for verifier in sorted({name for _, name in policy.needs(contents).scores}):
+            found.setdefault(verifier, []).append(policy.name)
+    return found
 
 
 def fit_policies(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 import polars as pl
 
@@ -29,20 +29,6 @@ TABLE_WORDS = (
 SECONDS = "latency_s"
 """A column that euros may come from."""
 PLACE = "__place"
-
-
-class LabelledOutcomes(Protocol):
-    """What is asked of the outcomes of a run."""
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The labels that F1 is about."""
-        ...
-
-    @property
-    def schema(self) -> pl.Schema:
-        """Columns of the table with one row per (policy, example)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -115,13 +101,17 @@ def check_labels(metrics: Sequence[Metric], labels: Sequence[str] | None) -> Non
 
 
 def check_ranking(
-    metric: str, outcomes: LabelledOutcomes, columns: Sequence[OutcomeColumn], settings: Settings
+    metric: str,
+    outcomes: Collection[str],
+    labels: Sequence[str] | None,
+    columns: Sequence[OutcomeColumn],
+    settings: Settings,
 ) -> None:
-    """Raise ThinkbackError where the metric that ranks is a ratio of what no outcomes have."""
+    """Raise ThinkbackError where the metric that ranks is a ratio of what no `outcomes`, by their columns, have."""
     column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
     if column is None:
         return
-    made = catalogue(outcomes.schema.names(), outcomes.labels, settings, SECONDS, columns)
+    made = catalogue(list(outcomes), labels, settings, SECONDS, columns)
     lacking = _lacking(column, {one.name for one in made})
     if lacking:
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")

@@ -1,9 +1,9 @@
-"""Passes over the log: its examples block by block, as policies need them."""
+"""Passes over the log: its examples block by block, as policies need them, and the numeric columns of what it gives."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,12 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, needs_of
+from replay.engine.calls import PolicyPath
+from replay.engine.costs import by_name
+from replay.engine.outcome import Outcome
+from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
+from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
 from toolkit.progress import progress
 
@@ -39,14 +43,16 @@ class ReplayPlan:
         return replace(self, examples=replace(self.examples, frame=kept))
 
 
-def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified: bool = False) -> Iterator[LogBlock]:
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells.
 
     `identified`: with the ids of traces.
     """
+    most = widest(plan.contents, policies)
+    chunk = chunk_size(len(policies), most)
     wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
-    bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
+    bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
     with progress("replaying", len(examples), "examples") as advance:
         for begin in range(0, len(examples), outer):
@@ -60,6 +66,35 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified:
                         gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
 
 
+@dataclass(frozen=True)
+class PathPart:
+    """The path of the policy of a `number` on the examples of a block where it counts: `on` (E,) bool."""
+
+    number: int
+    path: PolicyPath
+    on: np.ndarray
+
+
+def paths(
+    plan: ReplayPlan, policies: Sequence[Policy], acting: Mapping[str, np.ndarray], identified: bool = False
+) -> Iterator[tuple[LogBlock, slice, list[PathPart]]]:
+    """Block after block, which examples of all it holds, and the paths of all policies on it.
+
+    `acting`: of policies that rank all examples those on which they act (N,), where they have another path.
+    """
+    first = 0
+    for block in blocks(plan, policies, identified):
+        here = slice(first, first + len(block.examples))
+        never = Evaluator(block, policies, paths=True)
+        always, everywhere, parts = never.where_act(frozenset(acting)), np.ones(len(block.examples), bool), []
+        for number, policy in enumerate(policies):
+            acts = acting[policy.name][here] if policy.name in acting else ~everywhere
+            parts += [PathPart(number, always.path(policy), acts)] if policy.name in acting else []
+            parts.append(PathPart(number, never.path(policy), ~acts))
+        yield block, here, parts
+        first = here.stop
+
+
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
     return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
@@ -68,3 +103,19 @@ def widest(contents: Contents, policies: Sequence[Policy]) -> int:
 def chunk_size(policies: int, traces: int) -> int:
     """Examples per chunk: few enough that one chunk of all policies, and one walk over it, stay small in memory."""
     return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))
+
+
+def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
+    """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
+    extra = columns_of(policies)
+    added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
+    return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
+
+
+def outcome_values(outcome: Outcome, keep: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
+    """Numeric columns of one policy on some examples, by default on all; NaN for null."""
+    values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
+    values["intervened"] = np.zeros(len(outcome.correct[keep]))
+    against = outcome.against
+    values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}
+    return values | {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}

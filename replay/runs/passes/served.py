@@ -13,8 +13,7 @@ from replay.runs.passes.coverage import Coverage, coverage_of, unserved
 from replay.runs.passes.gate_sweep import Sweep, join_branches
 from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.lookahead import check_rules
-from replay.runs.passes.outcome_columns import number_columns
-from replay.runs.passes.passes import ReplayPlan, blocks, chunk_size, widest
+from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
 from toolkit.errors import ThinkbackError
@@ -68,7 +67,7 @@ def gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
     versions = Versions.of(policies)
     every = versions.evaluated
     gathered = Gathered(versions, number_columns(every, plan.prices is not None))
-    for number, block in enumerate(blocks(plan, every, chunk_size(len(every), widest(plan.contents, every)))):
+    for number, block in enumerate(blocks(plan, every)):
         if number == 0:
             check_rules(block, every)
         gathered.add(block)

@@ -11,18 +11,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from replay.engine.outcome import ENDINGS
 from replay.runs.passes.example_set import ExampleSet, resampling_units
-from replay.runs.passes.frame_file import FrameWriter
 from replay.runs.passes.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
 from replay.runs.passes.versions import Reported
 from toolkit.stats import unit_numbers
 from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Key, Store
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 
 ANSWERS = pl.List(pl.Struct({"answer": pl.String, "share": pl.Float64}))
 KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -199,3 +204,33 @@ def _entries(piece: ServedPiece, shares: Shares, policies: Ints) -> Iterator[tup
             on = np.flatnonzero((counts[example] == version) & (place[example] >= 0))
             if len(on):
                 yield number * piece.size + place[example[on]], start + on
+
+
+class FrameWriter:
+    """Writes frames of one schema; the file has its name once it is whole, and none where writing it failed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._part = path, path.with_suffix(".part")
+        self._writer: pq.ParquetWriter | None = None
+
+    def append(self, frame: pl.DataFrame) -> None:
+        """Write one frame as a row group."""
+        import pyarrow.parquet as pq
+
+        table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._part, table.schema, compression="zstd")
+        self._writer.write_table(table, row_group_size=max(len(frame), 1))
+
+    def __enter__(self) -> FrameWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if error is None:
+            self._part.rename(self.path)
+        else:
+            self._part.unlink(missing_ok=True)

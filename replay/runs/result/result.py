@@ -15,16 +15,13 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.explain.explain import Explanation, explain_fitted
-from replay.runs.explain.retold import retell
+from replay.runs.explain.explain import Explanation, explain_fitted, retell
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
-from replay.runs.saved.asking import WITHOUT, answer, log_of
-from replay.runs.saved.findings import Findings, RunSource
+from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
-from replay.runs.saved.pickled import pack, unpack
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.saved import read_found, seal_found, write_found
+from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_found
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
@@ -260,12 +257,14 @@ class Result(Findings):
         self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
     ) -> None:
         """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
-        saved = None if self.source is not None else self._saved(traces, texts, curves, headroom)
+        by_trace, saved = traces or texts, None
+        if self.source is None:
+            saved = self._saved(traces=by_trace, texts=texts, curves=curves, headroom=headroom)
         write_found(self, folder, self._saved_examples(texts))
-        if self.source is not None and (traces or texts):
+        if self.source is not None and by_trace:
             source = self._source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
-        elif saved is not None and (traces or texts):
+        elif saved is not None and by_trace:
             for name in PARTS:
                 shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
             if not texts:
@@ -286,22 +285,19 @@ class Result(Findings):
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
         return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
 
-    def _saved(
-        self, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
-    ) -> SavedFolder:
-        """The folder of a loaded result. Raises where it lacks a part."""
+    def _saved(self, **asked: bool) -> SavedFolder:
+        """The folder of a loaded result. Raises where it lacks a part that is asked for."""
         folder = self.folder
         if folder is None:
             raise ThinkbackError("this result was not loaded")
         by_trace = folder.has(f"{TRACES}.parquet")
-        written = by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
         has = {
-            "traces": by_trace or not (traces or texts),
-            "texts": written or not texts,
-            "curves": folder.has(f"{CURVES}.parquet") or not curves,
-            "headroom": folder.has(GAPS) or not headroom,
+            "traces": by_trace,
+            "texts": by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet")),
+            "curves": folder.has(f"{CURVES}.parquet"),
+            "headroom": folder.has(GAPS),
         }
-        for part in (part for part, there in has.items() if not there):
+        for part in (part for part, wanted in asked.items() if wanted and not has[part]):
             raise ThinkbackError(WITHOUT.format(part=part))
         return folder
 
@@ -350,7 +346,7 @@ class Result(Findings):
 def load(address: str | Path) -> Result:
     """A result that was saved, as it was: it draws its tables and figures without the log.
 
-    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     return Result(**read_found(address))
 

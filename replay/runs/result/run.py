@@ -1,39 +1,36 @@
-"""A run: log x policies -> outcomes, summary and comparisons, with what was left out and why."""
+"""A run: log x policies -> outcomes, summary and comparisons, with what was left out and why; or a check alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
-from replay.data.fitted_scores import folds_of
-from replay.policies.base import Policy, columns_of, needs_of, nested
+from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
-from replay.runs.passes.coverage import Coverage
-from replay.runs.passes.coverage_notes import calls_failed, of_suite, unlike_calls
-from replay.runs.passes.example_set import ExampleSet, groups_of
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls
+from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
-from replay.runs.passes.learning import fit_policies
+from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes.passes import ReplayPlan
-from replay.runs.passes.reuse import check_reuse, out_of_fold, training_rows
 from replay.runs.passes.served import Served, serve
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record, versions
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.columns import cost_named, costs_called, metric_column, with_columns
+from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
-from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect, open_log
+from toolkit.log import TAKES, AnyLog, Log, calls_left_out, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
-from toolkit.stats.many.compare import ACCURACY, COMPARISONS_SCHEMA, SUMMARY_SCHEMA
+from toolkit.stats.many.compare import ACCURACY
 
 MOST_GROUPS = 500
 
@@ -63,7 +60,7 @@ def run(
     level: float | None = None,
     method: str | None = None,
     strict: bool = False,
-    metric: str = ACCURACY,
+    metric: str | None = None,
     metrics: Metric | Iterable[Metric] = (),
     cost: str | None = None,
     measure: str | None = None,
@@ -78,8 +75,9 @@ def run(
     Python or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test
     examples are reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names
     the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names
-    columns of `examples` whose groups are summarised too; `metric` is what ranks, and among equals the `cost`, by
-    default tokens where they are logged; `metrics` are metrics of one's own; `measure` is another column of traces
+    columns of `examples` whose groups are summarised too; `metric` is what ranks, by default accuracy, or the first
+    quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where they are
+    logged; `metrics` are metrics of one's own; `measure` is another column of traces
     (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
@@ -116,9 +114,13 @@ def run(
     records = tuple(map(policy_record, served.policies))
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
-    summariser = Summariser(served.outcomes, records, metric, cost, baseline, columns, settings)
-    check_ranking(metric, served.outcomes, columns, settings)
+    summariser = Summariser(served.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
+    check_ranking(summariser.metric, served.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
+    if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
+        summariser = replace(summariser, metric=qualities[0])
+        statistics = summariser.summary()
+        told = (*told, note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"))
     _check_ranked(statistics, summariser, measure, log.address)
     kept = examples.frame.filter(coverage.keep)
     _check_groups(kept, by)
@@ -128,7 +130,7 @@ def run(
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     unlike = _unlike(served.policies, contents, statistics, summariser)
     notes = (*told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
-    ranked: dict[str, Any] = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
+    ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
@@ -157,12 +159,18 @@ def _unlike(
         yield from unlike_calls(pools, metric_column(cost, summariser.columns))
 
 
+def _qualities(statistics: Summary, columns: Sequence[OutcomeColumn]) -> list[str]:
+    """Metrics that can rank, of those that some policy has a value of."""
+    known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
+    return [name for name in known if metric_column(name, columns).quality]
+
+
 def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
     """Raise where no policy has a value of the metric that ranks, or of the cost."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
     if metric not in known:
-        qualities = [name for name in known if metric_column(name, columns).quality]
+        qualities = _qualities(statistics, columns)
         others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
         unjudged = (
             f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
@@ -176,39 +184,6 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise ThinkbackError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def resolved(
-    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
-) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
-    """The policies with the log's names; the examples; notes about what was seen in fitting.
-
-    ThinkbackError for what the log cannot serve.
-    """
-    chosen = tuple(policy.resolve(contents) for policy in file.policies)
-    for policy in (part for whole in chosen for part in nested(whole)):
-        policy.check_log(log, contents)
-    if measure is not None:
-        contents.require_measure(measure)
-    needs = needs_of(chosen, contents)
-    verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    wanted = [*by, *sorted(needs.example_columns)]
-    told = ["split"] if verifying and "split" in contents.example_columns else []
-    examples = select_examples(log, contents, needs.pools, where, [*wanted, *told])
-    notes = [*(training_rows(verifying, examples.frame["split"]) if told else ())]
-    readers = _readers(chosen, contents)
-    notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
-    examples = replace(examples, frame=examples.frame.drop({*told} - {*wanted}))
-    return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
-
-
-def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
-    """Verifiers with the policies that read them."""
-    found: dict[str, list[str]] = {}
-    for policy in policies:
-        for verifier in sorted({name for _, name in policy.needs(contents).scores}):
-            found.setdefault(verifier, []).append(policy.name)
-    return found
-
-
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
@@ -220,30 +195,6 @@ def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
         raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
     require_known(baseline, [policy.name for policy in served.policies], f"no policy is named `{baseline}`")
     return served
-
-
-def select_examples(
-    log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
-) -> ExampleSet:
-    """The examples of a run, and the labels that are gold of any, which F1 is about.
-
-    There are none where a pool that is read has verdicts without answers.
-    """
-    for column in by:
-        contents.require_groups(column)
-        if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
-            raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
-    columns = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by]))
-    examples = collect(log.scan("examples", columns), log).sort("example_id")
-    if where is not None:
-        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    if examples.is_empty():
-        raise ThinkbackError(f"{log.address} has no examples")
-    veiled = contents.opaque | contents.partly_opaque
-    spaces = examples["labels"].unique().to_list()
-    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not veiled & read else ()
-    gold = set(examples["gold"].unique())
-    return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
 
 
 def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
@@ -277,3 +228,31 @@ def _provenance(
         "notes": [note.record() for note in notes],
         "versions": versions(),
     }
+
+
+@dataclass(frozen=True)
+class CheckedPolicies:
+    """A policy file that is sound. `policies`: one for each value of a sweep; with a log, by its names.
+
+    `examples`: how many the log has that would be reported, and `notes` its warnings; None and none without a log.
+    """
+
+    policies: tuple[Policy, ...]
+    examples: int | None = None
+    notes: tuple[Note, ...] = ()
+
+
+@checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
+def check_policies(
+    policies: GivenPolicies, log: AnyLog | None = None, *, rules: GivenRules = None, where: str | None = None
+) -> CheckedPolicies:
+    """Check a policy file, and with a log its pools, verifiers, signals, actions and columns.
+
+    Whether pools have enough traces on enough examples, a replay tells. Raises ThinkbackError for what is wrong.
+    """
+    file = load_policies(policies, rules)
+    if log is None:
+        return CheckedPolicies(file.policies)
+    found, contents = opened(log)
+    chosen, examples, notes = resolved(found, contents, file, file.measure, where)
+    return CheckedPolicies(chosen, len(examples.frame), notes)

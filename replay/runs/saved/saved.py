@@ -1,9 +1,14 @@
-"""A result on disk: one versioned format, which `read_found` reads back whole. docs/results.md describes its files."""
+"""A result on disk: one versioned format, which `read_found` reads back whole, and which pickles hold.
+
+docs/results.md describes its files.
+"""
 
 from __future__ import annotations
 
+import io
 import shutil
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +18,7 @@ import polars as pl
 
 from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes, resampling_units
 from replay.runs.passes.store import KEYS
-from replay.runs.saved.findings import OUTCOMES, Findings, Summariser
+from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
 from replay.runs.saved.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
@@ -27,10 +32,12 @@ from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-FRAMES = (
-    "summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "ranks_by",
-    "examples",
-)  # fmt: skip
+
+FRAMES = {
+    **{name: name for name in ("summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "examples")},
+    **{f"{name}_by": f"by_{name}" for name in ("summary", "comparisons", "ranks")},
+}
+"""Frames of a result by the names of their files."""
 STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
@@ -38,19 +45,8 @@ INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
     result.summariser.outcomes.write(folder / OUTCOMES)
-    frames: dict[str, pl.DataFrame | None] = {
-        "summary": result.summary,
-        "comparisons": result.comparisons,
-        "ranks": result.ranks,
-        "seconds": result.seconds,
-        "thresholds": result.thresholds,
-        "bands": result.bands,
-        "summary_by": result.by_summary,
-        "comparisons_by": result.by_comparisons,
-        "ranks_by": result.by_ranks,
-        "examples": examples,
-    }
-    for name, frame in frames.items():
+    for name, attribute in FRAMES.items():
+        frame = examples if name == "examples" else getattr(result, attribute)
         if frame is not None:
             frame.write_parquet(folder / f"{name}.parquet")
     write_record(folder, result.provenance)
@@ -186,7 +182,7 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
 def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
     """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
 
-    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     folder, record = read_sealed(address, owner)
     try:
@@ -238,8 +234,7 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str, Any]) -> Summary:
-    """`ranks` are there from version 2 on."""
-    made = Summary(
+    return Summary(
         summary=frames["summary"],
         comparisons=frames["comparisons"],
         metric=metric,
@@ -248,8 +243,8 @@ def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str,
         judged=told["judged"],
         seconds=told["seconds"],
         notes=tuple(map(_note, told["notes"])),
+        ranks=frames["ranks"],
     )
-    return replace(made, ranks=frames["ranks"]) if "ranks" in frames else made
 
 
 def _note(record: Mapping[str, Any]) -> Note:
@@ -266,3 +261,27 @@ def _policy(record: Mapping[str, Any]) -> PolicyRecord:
 
 def _column(record: Mapping[str, Any]) -> OutcomeColumn:
     return OutcomeColumn(**{**record, "ratio": tuple(record["ratio"])})
+
+
+def pack(found: Findings, write: Callable[[Path], None]) -> bytes:
+    """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
+    held, scratch = io.BytesIO(), Scratch()
+    folder = found.folder
+    if folder is None:
+        write(scratch.path)
+        folder = read_found(scratch.path)["folder"]
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
+        for name in (*folder.hashes, "result.json"):
+            archive.write(folder.path / name, name)
+    return held.getvalue()
+
+
+def unpack(data: bytes) -> Scratch:
+    """A folder with the files in these bytes, which goes when nothing refers to it any more."""
+    scratch = Scratch()
+    try:
+        zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
+    except OSError as error:
+        why = f"cannot write the result to a temporary folder ({first_line(error)})"
+        raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None
+    return scratch

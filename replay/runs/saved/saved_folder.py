@@ -14,7 +14,7 @@ from toolkit import documents
 from toolkit.errors import ThinkbackError, shown
 from toolkit.log.read.footers import hash_file
 
-FORMAT, VERSION = "thinkback result", 3
+FORMAT, VERSION = "thinkback result", 4
 RECORD, RUN = "result.json", "run.json"
 
 
@@ -74,7 +74,7 @@ def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
 def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder, Mapping[str, Any]]:
     """The folder of a saved result, and its record; `owner`: what a temporary folder lasts with.
 
-    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     folder = Path(address).expanduser().resolve()
     if not (folder / RECORD).is_file():
@@ -85,10 +85,10 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     if not isinstance(found, Mapping) or found.get("format") != FORMAT:
         raise ThinkbackError(f"{where} is no record of a result: replay again")
     version = found.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise ThinkbackError(
-            f"{where} has version {shown(version)}, this program reads up to {VERSION}: upgrade thinkback"
-        )
+    if version != VERSION:
+        older = isinstance(version, int) and version < VERSION
+        how = "replay again" if older else "upgrade thinkback"
+        raise ThinkbackError(f"{where} has version {shown(version)}, this program reads version {VERSION}: {how}")
     record = found.get("record")
     if not isinstance(record, Mapping) or _digest(_text(record)) != found.get("sha256"):
         raise ThinkbackError(f"{where} is damaged: it is not what was saved; replay again")

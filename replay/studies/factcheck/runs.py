@@ -17,7 +17,7 @@ from replay.analyses.report.trace_buckets import Bucket, trace_buckets
 from replay.data.conditions import matching
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.passes.coverage_notes import FREE
+from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.factcheck.setting import FactcheckSetting

@@ -15,7 +15,7 @@ from replay.analyses.report.verifier_calibration import VerifierCalibration, cal
 from replay.analyses.tune.fitted import SettingSweep
 from replay.data.conditions import matching, refuse_overlap
 from replay.data.contents import read_contents
-from replay.runs.passes.coverage_notes import WARN_EXCLUDED
+from replay.runs.passes.coverage import WARN_EXCLUDED
 from replay.studies.factcheck import budgets
 from replay.studies.factcheck.budgets import FixedBudgets, Variants, VerifierBudgets, variants, verifier_budgets
 from replay.studies.factcheck.cases import Cases, example_cases

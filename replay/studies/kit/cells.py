@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from replay.runs.passes.coverage_notes import CALLS_FAILED, LEFT_OUT
+from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
 from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity

@@ -13,7 +13,7 @@ from replay.data.prices import Prices, load_prices
 from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.runs.passes.coverage_notes import CALLS_FAILED
+from replay.runs.passes.coverage import CALLS_FAILED
 from replay.studies.kit.cells import told_left_out, unlogged
 from replay.studies.kit.report import (
     StudyReport,

@@ -16,15 +16,22 @@ import polars as pl
 from toolkit.errors import ThinkbackError
 from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
-from toolkit.imports.files.source_files import likely_bytes
+from toolkit.imports.files.found_files import likely_bytes
 from toolkit.imports.map.expressions import SourceRows
-from toolkit.imports.map.mapped_columns import by_row_order, every_value, needed_columns, source_rules, text_columns
 from toolkit.imports.map.mapping import ImportMapping
-from toolkit.imports.map.opening import Beside, beside, opened_rows
+from toolkit.imports.map.opening import (
+    Beside,
+    beside,
+    by_row_order,
+    every_value,
+    needed_columns,
+    opened_rows,
+    source_rules,
+    text_columns,
+)
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
-from toolkit.imports.rows.source_blocks import source_blocks
 from toolkit.imports.rows.source_table import SourceTable
-from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files
+from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files, source_blocks
 from toolkit.work_places import remove
 
 WHOLE_BYTES = 96 * 2**20

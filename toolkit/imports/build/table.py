@@ -19,8 +19,8 @@ from toolkit.imports.build.parts import PreparedSources, SourceParts, source_par
 from toolkit.imports.build.readings import Readings, check_readings
 from toolkit.imports.build.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
-from toolkit.imports.map.mapped_columns import counted_from_zero, is_constant
 from toolkit.imports.map.mapping import ImportMapping, read_mapping
+from toolkit.imports.map.opening import counted_from_zero, is_constant
 from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards

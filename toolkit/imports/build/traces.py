@@ -14,8 +14,8 @@ import polars as pl
 
 from toolkit.errors import counted
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
-from toolkit.imports.map.mapped_columns import by_row_order
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
+from toolkit.imports.map.opening import by_row_order
 from toolkit.log import schema_of
 from toolkit.log.contract.schema import CALL_COSTS
 

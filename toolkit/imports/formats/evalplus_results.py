@@ -12,19 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import members, objects, parsed_object, text
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import members, objects, parsed_object, text
+from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
 _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|samples)?", re.IGNORECASE)
 """Names that say what was asked or nothing, and not who answered."""
-
-
-def recognises(head: FileHead) -> bool:
-    """The keys of a file of results."""
-    return head.has("eval") and (head.has("hash") or head.has("pass_at_k"))
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -70,13 +64,3 @@ def _rows(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
                 "base_status": text(entry.get("base_status")),
                 "plus_status": text(entry.get("plus_status")),
             }
-
-
-EVALPLUS = KnownFormat(
-    name="evalplus",
-    title="evalplus: `eval_results.json`",
-    files=r"eval_results\.json$",
-    recognises=recognises,
-    lacks="questions, tokens and seconds; programs are no votes, so answers are opaque",
-    prepare=prepare,
-)

@@ -7,7 +7,6 @@ no answers: they are read from the completions, whose whole text is one where it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,12 +15,10 @@ import polars as pl
 
 from toolkit.answers import read_answers
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import count, dig, items, number, objects, parsed, parsed_object, text
-from toolkit.imports.formats.read_texts import UNREAD, with_answers
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import count, dig, items, number, objects, parsed, parsed_object, text
+from toolkit.imports.formats.judging import UNREAD, with_answers
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 VERDICTS = (
@@ -29,11 +26,6 @@ VERDICTS = (
     "quasi_exact_match", "exact_match", "quasi_prefix_exact_match", "prefix_exact_match",
 )  # fmt: skip
 Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
-
-
-def recognises(head: FileHead) -> bool:
-    """The keys of a scenario's state."""
-    return head.has("adapter_spec", "request_states")
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -142,14 +134,3 @@ def _gold(request: Mapping[str, Any]) -> str | None:
     if isinstance(letters, Mapping):
         return next((letter for letter, shown in letters.items() if shown == found), found)
     return found
-
-
-HELM = KnownFormat(
-    name="helm",
-    title="HELM: `scenario_state.json` and `per_instance_stats.json` of each run",
-    files=rf"(^|/)({re.escape(STATE)}|{re.escape(STATS)}|{re.escape(SPEC)})$",
-    recognises=recognises,
-    lacks="verdicts of several completions, which are read and compared with the reference; verifier scores",
-    prepare=prepare,
-    companions=(STATS, SPEC),
-)

@@ -1,7 +1,8 @@
 """`import_format`: files that a known tool wrote, by its name or by what they hold, into a sealed log.
 
 The files are found, unpacked or rewritten where a mapping can't take them as they are, and given to the mapping that is
-shipped under the format's name. What lies on this machine unpacked is read where it lies.
+shipped under the format's name. What lies on this machine unpacked is read where it lies. A format that knows requests
+alone makes an example of each, though several may ask the same: then the settings are told that make them one.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.build.parts import PreparedSources
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.files.file_names import relative
-from toolkit.imports.formats.asked_again import asked_again
-from toolkit.imports.formats.file_notes import FileNote, said_once, together
-from toolkit.imports.formats.format import KnownFormat, PreparedRows
-from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
-from toolkit.imports.formats.heads import FileHead, head_of
-from toolkit.imports.formats.known import FORMATS
-from toolkit.imports.map.mapping import read_mapping
+from toolkit.imports.files.found_files import ENDINGS, FoundFile, find_files, with_companions
+from toolkit.imports.formats.format import FORMATS, FileHead, KnownFormat, head_of
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, said_once, together
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
+from toolkit.log import collect, open_log
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200
@@ -103,7 +104,7 @@ def _imported(
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
-    again = asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+    again = _asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
     told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes, *again)
     return replace(report, notes=told)
 
@@ -169,7 +170,7 @@ def _taken(
     folder = Path(scratch_folder())
     try:
         pools: dict[str, Any] = {}
-        prepared = form.prepare(files, **options) if form.prepare is not None else None
+        prepared = form.prepared(files, options) if form.prepare is not None else None
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
             found = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
@@ -241,3 +242,19 @@ def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
     if len(set(folders)) == 1:
         return [""] * len(files)
     return relative([f"{folder}/" for folder in folders])
+
+
+def _asked_again(log: Path, mapping: ImportMapping) -> list[str]:
+    """A line where examples have the question of another, with the settings that make them one."""
+    opened = open_log(log)
+    questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()
+    again = questions.len() - questions.n_unique()
+    if not again:
+        return []
+    settings = [f"--set 'examples.example_id={mapping.examples.columns['question']}'"]
+    if any(table.columns["sample_index"] != ROW_ORDER for table in mapping.traces):
+        settings.append(f"--set 'traces.sample_index={ROW_ORDER}'")
+    told = f"{counted(again, 'example has', 'examples have')} the question of another, under an id of"
+    return [
+        f"{told} {'its' if again == 1 else 'their'} own; to make samples of one example of them: {' '.join(settings)}"
+    ]

@@ -17,11 +17,10 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.files.archives import Archive, open_archive
-from toolkit.imports.formats.file_notes import FileNote, together
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead, head_of
-from toolkit.imports.formats.json_rows import count, dig, members, number, objects, parsed_object, text
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import count, dig, members, number, objects, parsed_object, text
+from toolkit.imports.formats.format import FORMATS, head_of
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, together, told_apart
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -101,17 +100,13 @@ class _Seen:
                 yield FileNote(task, told, scorer.odd, "sample")
 
 
-def recognises(head: FileHead) -> bool:
-    """An archive with a header or a journal, or a JSON file with the keys of a log."""
-    return bool(head.members & {"header.json", "_journal/start.json"}) or head.has("version", "status", "eval")
-
-
 def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
     """The rows of each log; two runs of one task by one model are pools of their own.
 
     The option `scorer`: whose answers, verdicts and credit are taken. ThinkbackError where no sample has it.
     """
-    logs = [file for file in files if _OWN_NAME.search(file.path) or recognises(head_of(file))] or files
+    form = FORMATS["inspect"]
+    logs = [file for file in files if _OWN_NAME.search(file.path) or form.recognises(head_of(file))] or files
     others = [f"`{file.path}`" for file in files if file not in logs]
     told = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
     notes = [FileNote("", f"{together(others)} {told}: left out")] if others else []
@@ -297,14 +292,3 @@ def _attached(value: str | None, attached: Mapping[str, Any]) -> str | None:
     if value is None or not value.startswith(_ATTACHED):
         return value
     return text(attached.get(value.removeprefix(_ATTACHED), value))
-
-
-INSPECT = KnownFormat(
-    name="inspect",
-    title="Inspect AI: `.eval` archives and `.json` logs",
-    files=r"\.(eval|json)$",
-    recognises=recognises,
-    lacks="verifier scores; of several scorers the first is the verdict (another: `--set scorer=NAME`)",
-    options=("scorer",),
-    prepare=prepare,
-)

@@ -13,21 +13,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import dig, items, members, number, text
-from toolkit.imports.formats.metrics import verdict, verdict_metric
-from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
-from toolkit.imports.formats.table_rows import table_rows
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import dig, items, members, number, table_rows, text
+from toolkit.imports.formats.judging import UNREAD, read_gold, verdict, verdict_metric, with_answers
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
 
 _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)", re.IGNORECASE)
-
-
-def recognises(head: FileHead) -> bool:
-    """The columns of the details."""
-    return head.has("doc", "model_response")
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -119,13 +110,3 @@ def _gold(doc: dict[str, Any]) -> str | None:
     """The first right choice."""
     indices = _indices(doc)
     return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None
-
-
-LIGHTEVAL = KnownFormat(
-    name="lighteval",
-    title="lighteval's details: `details_{task}_{time}.parquet`",
-    files=r"(^|/)details_[^/]*\.(parquet|pq)$",
-    recognises=recognises,
-    lacks="verdicts of repeats, whose answers are read and compared with the gold choice; seconds; verifier scores",
-    prepare=prepare,
-)

@@ -18,14 +18,19 @@ from typing import Any, Self
 
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile, with_companions
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import dig, json_objects, members, number, parsed_object, text
-from toolkit.imports.formats.listed_gold import noting_lists
-from toolkit.imports.formats.metrics import KNOWN, best_metric, note_metrics, verdict
-from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
+from toolkit.imports.files.found_files import FoundFile, with_companions
+from toolkit.imports.formats.file_rows import dig, json_objects, members, number, parsed_object, text
+from toolkit.imports.formats.judging import (
+    KNOWN,
+    UNREAD,
+    best_metric,
+    note_metrics,
+    noting_lists,
+    read_gold,
+    verdict,
+    with_answers,
+)
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
 
 _NAME = re.compile(r"samples_(.+?)(?:_(\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl", re.IGNORECASE)
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
@@ -52,11 +57,6 @@ class _Judging:
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
-
-
-def recognises(head: FileHead) -> bool:
-    """The keys of a sample."""
-    return head.has("doc_id", "resps") or head.has("doc_id", "filtered_resps", "arguments")
 
 
 def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
@@ -234,14 +234,3 @@ def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
     if not isinstance(several, list) or len(several) != replies or any(isinstance(one, list | dict) for one in several):
         return None
     return [None if one == _UNFOUND else text(one) for one in several]
-
-
-LM_EVAL = KnownFormat(
-    name="lm-eval",
-    title="lm-evaluation-harness: `samples_*.jsonl`, which `--log_samples` writes",
-    files=r"(^|/)samples_[^/]*\.jsonl$",
-    recognises=recognises,
-    options=("filter",),
-    lacks="tokens and seconds; verdicts of repeats, whose answers are read and compared with the target",
-    prepare=prepare,
-)

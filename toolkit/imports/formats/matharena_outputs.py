@@ -11,21 +11,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead, head_of
-from toolkit.imports.formats.json_rows import count, dig, items, number, parsed_object, text
-from toolkit.imports.formats.table_rows import table_rows
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text
+from toolkit.imports.formats.format import head_of
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
 
-_OF_ROWS = ("problem_idx", "idx_answer", "gold_answer")
 _CREDIT = "verdicts between 0 and 1 are credit; right is 1"
 _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
-
-
-def recognises(head: FileHead) -> bool:
-    """The columns of a data set, or the keys of a problem."""
-    return head.has(*_OF_ROWS) or head.has(*_OF_PROBLEM)
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -129,14 +121,3 @@ def _said(messages: Any) -> str | None:
     """What the model said last; None where messages are not kept."""
     last = dig(messages, -1)
     return text(dig(last, "content"))
-
-
-MATHARENA = KnownFormat(
-    name="matharena",
-    title="MathArena's outputs: data sets of one row a sample, and its own files of problems",
-    files=r"\.(jsonl|ndjson|json|parquet|pq)$",
-    recognises=recognises,
-    nameless=True,
-    lacks="verifier scores; seconds, but for its own files of problems",
-    prepare=prepare,
-)

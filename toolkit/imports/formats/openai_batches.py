@@ -11,19 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead, head_of
-from toolkit.imports.formats.json_rows import count, dig, json_objects, number, objects, text
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import count, dig, json_objects, number, objects, text
+from toolkit.imports.formats.format import FileHead, head_of
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
 
 _DONE = 200
 Requests = dict[str, dict[str, Any]]
-
-
-def recognises(head: FileHead) -> bool:
-    """The keys of a result or a request."""
-    return head.has("custom_id") and (head.has("response") or head.has("method", "body"))
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -127,15 +121,3 @@ def _question(request: dict[str, Any]) -> str | None:
     if isinstance(content, list):
         return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
     return text(content)
-
-
-OPENAI_BATCH = KnownFormat(
-    name="openai-batch",
-    title="OpenAI's Batch API and `vllm run-batch`: files of results, and of requests beside them",
-    files=r"\.(jsonl|ndjson)$",
-    recognises=recognises,
-    nameless=True,
-    lacks="reference answers and verdicts (add a file with `--set join…`); seconds; tokens of one choice of several",
-    prepare=prepare,
-    of_requests=True,
-)

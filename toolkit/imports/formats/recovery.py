@@ -1,7 +1,8 @@
 """SeVRA's logged outcomes: recovery rows (one per example and action) and replay rows (one per example, no id).
 
 Rows hold verdicts and, unless we exported them, no answers, so their traces are opaque; prompt and completion tokens
-come as one sum, unless the usage tells them apart.
+come as one sum, unless the usage tells them apart. Verdicts, counts and numbers are read whatever the files wrote them
+as. A column that the rows lack is null in the tables of the log.
 """
 
 from __future__ import annotations
@@ -9,22 +10,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import ThinkbackError, argument, counted, listed, suggest
 from toolkit.files import check_replaceable
-from toolkit.imports.formats.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
-from toolkit.imports.formats.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
+from toolkit.imports.files.literals import lists
 from toolkit.imports.rows.sources import PLACES, SourceRules, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
 BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
+NEEDED_OF_REPLAY = ("base_correct", "verified_correct", "gate_score", "verification_tokens")
 OF_EXAMPLE = ("gold", "labels", "cluster")
+FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
+INDEX = ("sample_index", "rollout", "sample")
+RESPONSES = ("intervention_response", "final_response", "action_response")
+CALLS = ("max_tokens", "latency_s", "device_s", "sum_logprob", "tokens_estimated")
+"""What our own rows tell of a call beside its tokens, each as `base_NAME` and `action_NAME`."""
+USAGE = {"done_reason": "text", "prompt_tokens": "count", "completion_tokens": "count"}
 MAX_NAMED = 3
 SUMS = "tokens are sums of prompt and completion; they are in completion_tokens"
+
+
+def _both(*names: str) -> tuple[str, ...]:
+    return tuple(f"{whose}_{name}" for whose in ("base", "action") for name in names)
+
+
+COLUMNS = {
+    "verdict": (
+        "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "simulated",
+        "intervention_response_empty", *_both("finalizer_used", "tokens_estimated"),
+    ),
+    "count": (*_both("actual_tokens", "max_tokens"), "verification_tokens"),
+    "seconds": _both("latency_s", "device_s"),
+    "number": ("gate_score", *_both("sum_logprob"), *FEATURES),
+    "text": (
+        "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model",
+        "base_response", *_both("done_reason"), *RESPONSES, "base_answer", "final_answer", "gold", "cluster",
+    ),
+}  # fmt: skip
+"""The columns that are read, by the kind of their values."""
+WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+MOST = 2**31 - 1
+_VALUE = pl.col("value")
+_REAL = _VALUE.cast(pl.Float64, strict=False)
+_FINITE = pl.when(_REAL.is_finite()).then(_REAL)
+_INTEGER = pl.when(_REAL.is_between(0, MOST) & (_REAL.floor() == _REAL)).then(_REAL).cast(pl.Int32)
+_TRUTH = _VALUE.cast(pl.String).str.strip_chars().str.to_lowercase()
+_KINDS: dict[str, tuple[pl.Expr, str]] = {
+    "verdict": (
+        _TRUTH.replace_strict(WORDS, default=None, return_dtype=pl.Boolean),
+        "a verdict is true or false, or 1 or 0",
+    ),
+    "count": (_INTEGER, "tokens are integers from 0"),
+    "index": (_INTEGER, "sample indices are integers from 0"),
+    "seconds": (pl.when(_FINITE >= 0).then(_FINITE), "seconds are numbers from 0"),
+    "number": (_FINITE, "give a number"),
+    "text": (_VALUE.cast(pl.String), "give one string in each row"),
+}
+"""How a value of each kind is read, null where it is not of that kind, and what to do then."""
 
 
 @dataclass(frozen=True)
@@ -64,42 +111,34 @@ def import_recovery(
     differ within an example.
     """
     check_replaceable(out, force=False)
-    rows, counted = indexed(_rows(sources, NEEDED))
-    _one_base(rows)
-    check_verdicts(rows)
-    shared = [pl.col(c).drop_nulls().first().over("example_id") for c in OF_EXAMPLE if c in rows.columns]
-    rows = rows.with_columns(shared)
-    answered = answered_by(rows)
-    check_labels(rows, answered)
+    rows, notes = _indexed(_rows(sources, NEEDED))
+    _check_base(rows)
+    _check_verdicts(rows)
+    rows = rows.with_columns(pl.col(c).drop_nulls().first().over("example_id") for c in OF_EXAMPLE if c in rows.columns)
+    answered = _answered(rows)
+    _check_labels(rows, answered)
     pool = base or _base_pool(rows)
-    rows, repeats = _first_wins(rows, drop_repeats)
-    rows, gone = _complete(rows, exclude_incomplete)
+    rows = _complete(_first_wins(rows, drop_repeats, notes), exclude_incomplete, notes)
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
-    revisions, gaps = _numbered(rows.filter(pl.col("action") != ACCEPT))
+    revisions = _numbered(rows.filter(pl.col("action") != ACCEPT), notes)
     if (revisions["action"] == pool).any():  # revisions' pools have the names of their actions
         raise ThinkbackError(
             f"the rows have an action `{pool}`, as the pool of base attempts: name that with {argument('base')}"
         )
-    examples = examples_of(attempts, split or SPLIT)
-    traces = traces_of(attempts, revisions, pool, answered)
-    tables = {"examples": examples, "traces": traces}
-    found = features_of(attempts)
-    if found is not None:
-        tables["features"] = found
-    origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
-    simulated = _simulated(rows)
-    write_log(out, name=name or "recovery", tables=tables, source=origin, simulated=simulated)
-    notes = [
-        "the rows are simulated, and so is the log" if simulated else "",
-        counted,
-        *repeats,
-        *gone,
-        gaps,
-        _unsplit(attempts, split),
-        "" if answered else "the rows hold verdicts and no answers: votes are refused",
-        "" if "prompt_tokens" in told_fields(rows, "base_usage") else SUMS,
-    ]
-    return RecoveryReport(len(examples), len(traces), tuple(note for note in notes if note))
+    unsplit = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
+    if unsplit and split is None:
+        notes.append(
+            f"{unsplit:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned"
+            " on other examples; give the rows a column `split`, or import them apart with `split` and merge"
+        )
+    notes += [] if answered else ["the rows hold verdicts and no answers: votes are refused"]
+    notes += [] if "prompt_tokens" in _fields(rows, "base_usage") else [SUMS]
+    tables = {
+        "examples": _examples(attempts, split or SPLIT),
+        "traces": _traces(attempts, revisions, pool, answered),
+        "features": _features(attempts),
+    }
+    return _written("recovery", sources, out, name, rows, tables, notes)
 
 
 def import_replay(
@@ -107,37 +146,58 @@ def import_replay(
 ) -> RecoveryReport:
     """Replay rows (base_correct, verified_correct, gate_score, verification_tokens) into a log with verifier `gate`."""
     check_replaceable(out, force=False)
-    rows = _rows(sources, ("base_correct", "verified_correct", "gate_score", "verification_tokens"))
-    width = len(str(len(rows)))
-    number = pl.int_range(1, len(rows) + 1).cast(pl.String).str.zfill(width)
-    ids = rows.select(example_id=pl.lit("line ") + number).to_series()
-    examples = pl.DataFrame({"example_id": ids}).with_columns(
-        dataset=pl.lit("replay"), split=pl.lit("test"), question=pl.lit("")
-    )
-    shared = {"example_id": ids, "model": ["unknown"] * len(ids), "sample_index": [0] * len(ids), "opaque": True}
-    base = pl.DataFrame(
-        {**shared, "trace_id": ids + " base", "pool": BASE, "action": "solve", "correct": rows["base_correct"]}
-    )
-    revised = pl.DataFrame(
-        {
-            **shared, "trace_id": ids + f" {action}", "pool": action, "action": action, "parent_id": ids + " base",
-            "correct": rows["verified_correct"], "prompt_tokens": 0, "completion_tokens": rows["verification_tokens"],
-        }
-    )  # fmt: skip
-    traces = pl.concat([base, revised], how="diagonal").with_columns(answer=pl.col("trace_id"))
-    scores = pl.DataFrame({"trace_id": ids + " base", "verifier": "gate", "example_id": ids}).with_columns(
-        score=rows["gate_score"], prompt_tokens=pl.lit(0), completion_tokens=pl.lit(0)
-    )
-    origin = {"imported": "replay rows", "files": [Path(source).name for source in sources]}
-    tables = {"examples": examples, "traces": traces, "verifications": scores}
-    write_log(out, name=name or "replay rows", tables=tables, source=origin, simulated=_simulated(rows))
-    note = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
-    return RecoveryReport(len(examples), len(traces), (note, "tokens of the base attempts are not in the rows"))
+    rows = _rows(sources, NEEDED_OF_REPLAY)
+    number = pl.int_range(1, len(rows) + 1).cast(pl.String).str.zfill(len(str(len(rows))))
+    rows = rows.with_columns(example_id="line " + number).with_columns(base=pl.col("example_id") + " base")
+    base, revision, none = pl.col("base"), pl.col("example_id") + f" {action}", pl.lit(0, pl.Int32)
+    shared: dict[str, Any] = {"model": pl.lit("unknown"), "sample_index": none, "opaque": pl.lit(True)}
+    own: dict[str, Any] = {"action": pl.lit("solve"), "pool": pl.lit(BASE), "correct": "base_correct"}
+    attempts = rows.select("example_id", trace_id=base, answer=base, **shared, **own)
+    own = {"action": pl.lit(action), "pool": pl.lit(action), "correct": "verified_correct", "parent_id": base}
+    tokens = {"prompt_tokens": none, "completion_tokens": pl.col("verification_tokens")}
+    revised = rows.select("example_id", trace_id=revision, answer=revision, **shared, **own, **tokens)
+    score: dict[str, Any] = {
+        "verifier": pl.lit("gate"),
+        "score": "gate_score",
+        "prompt_tokens": none,
+        "completion_tokens": none,
+    }
+    tables = {
+        "examples": rows.select("example_id", dataset=pl.lit("replay"), split=pl.lit(SPLIT), question=pl.lit("")),
+        "traces": pl.concat([attempts, revised], how="diagonal"),
+        "verifications": rows.select("example_id", trace_id=base, **score),
+    }
+    unnamed = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
+    notes = [unnamed, "tokens of the base attempts are not in the rows"]
+    return _written("replay rows", sources, out, name, rows, tables, notes)
+
+
+def _written(
+    what: str,
+    sources: Sequence[str],
+    out: str | Path,
+    name: str | None,
+    rows: pl.DataFrame,
+    tables: dict[str, pl.DataFrame],
+    notes: list[str],
+) -> RecoveryReport:
+    """Write the log; it is simulated where any row says that it comes of such a one."""
+    simulated = "simulated" in rows.columns and bool(rows["simulated"].any())
+    origin = {"imported": f"{what.removesuffix(' rows')} rows", "files": [Path(source).name for source in sources]}
+    filled = {table: frame for table, frame in tables.items() if frame.width}
+    write_log(out, name=name or what, tables=filled, source=origin, simulated=simulated)
+    if simulated and what == "recovery":
+        notes.insert(0, "the rows are simulated, and so is the log")
+    return RecoveryReport(len(tables["examples"]), len(tables["traces"]), tuple(notes))
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    table = read_sources([str(source) for source in sources], SourceRules(frozenset(TEXTS))).table
-    rows = table.computable(table.frame.columns, TEXTS).drop(PLACES, strict=False)
+    """The rows with verdicts as bool, token counts as int, scores and features as float, texts as text.
+
+    ThinkbackError that names the column and the first row (from 1) of a value of another kind.
+    """
+    table = read_sources([str(source) for source in sources], SourceRules(frozenset(COLUMNS["text"]))).table
+    rows = table.computable(table.frame.columns, COLUMNS["text"]).drop(PLACES, strict=False)
     if rows.is_empty():
         raise ThinkbackError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
     for name in needed:
@@ -146,40 +206,196 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
         if rows[name].null_count():
             row = int(rows[name].is_null().arg_max() or 0) + 1
             raise ThinkbackError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
-    rows = typed(rows)
+    kinds = {name: kind for kind, names in COLUMNS.items() for name in names if name in rows.columns}
+    rows = rows.with_columns(_read(rows[name], name, kind) for name, kind in kinds.items())
+    if "labels" in rows.columns:
+        rows = rows.with_columns(_labels(rows["labels"]))
+    for name in ("features", *_both("usage")):
+        rows = _object(rows, name) if name in rows.columns else rows
     if "action" in rows.columns and (rows["action"] == "solve").any():
         raise ThinkbackError("the rows have an action `solve`, which names first attempts in a log: rename it")
     return rows.with_columns(pl.col("example_id").cast(pl.String)) if "example_id" in rows.columns else rows
 
 
-def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, list[str]]:
-    """Rows without repeats, and what is said of those. A row without a sample index is a rollout of its own."""
+def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The rows with the fields of an object typed: of usage those that are known; without one, without the column."""
+    held = rows[name]
+    if not isinstance(held.dtype, pl.Struct):
+        if held.null_count() < len(held):
+            what = "numbers" if name == "features" else "an ending and token counts"
+            _unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
+        return rows.drop(name)
+    for key in {"example_id", "trace_id"}.intersection(held.struct.fields) if name == "features" else ():
+        raise ThinkbackError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
+    kinds = {key: "number" if name == "features" else USAGE.get(key) for key in held.struct.fields}
+    inner = [_read(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
+    return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
+
+
+def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The rows with `sample_index` as int from what they call it, null where they give none, and the first notes.
+
+    Where no row has the index 0 and some have 1, they count from 1, and all are one less.
+    """
+    own = next((name for name in INDEX if name in rows.columns), None)
+    if own is None:
+        return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), []
+    read = _read(rows[own], own, "index").alias("sample_index")
+    if read.min() == 1:
+        return rows.with_columns(read - 1), [f"`{own}` counts from 1, and sample indices from 0: they are one less"]
+    return rows.with_columns(read), []
+
+
+def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
+    """The values as those of a kind; ThinkbackError for the first that is not, such as any list or object."""
+    made, advice = _KINDS[kind]
+    flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
+    return _checked(flat.to_frame("value").select(made).to_series().alias(values.name), values, name, advice)
+
+
+def _labels(values: pl.Series) -> pl.Series:
+    advice = "labels are a list of strings, each of them once"
+    items, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
+    flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
+    if not flat and items.null_count() < len(items):
+        _unfit(items, items.is_not_null(), "labels", advice)
+    read = (items if flat else items.cast(pl.Null)).cast(pl.List(pl.String)).alias("labels")
+    listed_ = pl.col("labels").list
+    whole = pl.when((listed_.n_unique() == listed_.len()) & ~listed_.contains(None)).then(pl.col("labels"))
+    return _checked(read.to_frame().select(whole).to_series(), values, "labels", advice)
+
+
+def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.Series:
+    odd = read.is_null() & values.is_not_null()
+    if odd.any():
+        _unfit(values, odd, name, advice)
+    return read
+
+
+def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoReturn:
+    row = int(odd.arg_max() or 0)
+    held = values.dtype if values.dtype.is_nested() else f"`{values[row]}`"
+    raise ThinkbackError(f"column `{name}` of the rows holds {held} in row {row + 1:,}; {advice}")
+
+
+def _check_verdicts(rows: pl.DataFrame) -> None:
+    """Raise where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
+    base, final, accepts = pl.col("base_correct"), pl.col("final_correct"), pl.col("action") == ACCEPT
+    _refuse(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
+    if (spent := "action_actual_tokens") in rows.columns:
+        what = f"it accepts, which spends nothing, and its `{spent}` is not 0"
+        _refuse(rows, accepts & (pl.col(spent) > 0), what)
+    for name, meant in (("helpful_fix", ~base & final), ("harmful_flip", base & ~final)):
+        if name in rows.columns:
+            _refuse(rows, pl.col(name) != meant, f"`{name}` contradicts `base_correct` and `final_correct`")
+
+
+def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
+    """Raise where a gold answer is not one of the labels, or a verdict on an answer among labels is not by gold.
+
+    Without answers (`answered` false) verdicts are not checked against labels.
+    """
+    if "labels" not in rows.columns:
+        return
+    closed, gold = pl.col("labels").list.len().fill_null(0) > 0, _column(rows, "gold", pl.String())
+    outside = closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()
+    _refuse(rows, outside, "its `gold` is not one of its `labels`")
+    for whose in ("base", "final") if answered else ():
+        right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
+        what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` disagrees"
+        _refuse(rows, closed & (pl.col(f"{whose}_correct") != right), what)
+
+
+def _refuse(rows: pl.DataFrame, condition: pl.Expr, what: str) -> None:
+    odd = rows.select(condition.fill_null(False)).to_series()
+    if odd.any():
+        row = int(odd.arg_max() or 0)
+        raise ThinkbackError(
+            f"row {row + 1:,} of the rows (example `{rows['example_id'][row]}`, action `{rows['action'][row]}`): "
+            f"{what}; {int(odd.sum()):,} rows do so: correct them"
+        )
+
+
+def _check_base(rows: pl.DataFrame) -> None:
+    """Refuse examples whose rows tell of different base attempts."""
+    told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used", *OF_EXAMPLE)
+    of_accepts = ("query", "question", "features", *FEATURES)
+    for names, those in ((told, rows), (of_accepts, rows.filter(pl.col("action") == ACCEPT))):
+        known = [name for name in names if name in rows.columns]
+        values = those.group_by("example_id", maintain_order=True).agg(pl.col(known).drop_nulls().n_unique())
+        odd = values.filter(pl.any_horizontal(pl.col(known) > 1)) if known else values.clear()
+        if len(odd):
+            differing = ", ".join(f"`{name}`" for name in known if (odd[name] > 1).any())
+            raise ThinkbackError(
+                f"{_have(odd)} several base samples ({_listed(odd)}): their rows differ in {differing}; give each base"
+                " attempt an example of its own"
+            )
+
+
+def _base_pool(rows: pl.DataFrame) -> str:
+    """The name that the rows have for the pool of the base attempts."""
+    named = rows["base_pool"].drop_nulls().unique().sort() if "base_pool" in rows.columns else pl.Series([BASE])
+    if len(named) > 1:
+        raise ThinkbackError(
+            f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:MAX_NAMED]))}), and an example "
+            f"has one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
+        )
+    return str(named[0]) if len(named) else BASE
+
+
+def _answered(rows: pl.DataFrame) -> bool:
+    """Whether the rows hold answers: both columns, and no right verdict without one."""
+    if not {"base_answer", "final_answer"} <= set(rows.columns):
+        return False
+    lacking = [pl.col(f"{one}_correct") & pl.col(f"{one}_answer").is_null() for one in ("base", "final")]
+    return not rows.select(pl.any_horizontal(lacking).any()).item()
+
+
+def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.DataFrame:
+    """Rows without repeats. A row without a sample index is a rollout of its own."""
     known = rows["sample_index"].is_not_null()
     first = pl.struct("example_id", "action", "sample_index").is_first_distinct()
     again = rows.select(~first).to_series() & known
-    notes = []
     accepts = rows.filter(~again & (rows["action"] == ACCEPT))
     more = accepts.filter(~accepts["example_id"].is_first_distinct())
     if len(more):
         notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed(more)})")
     if again.any():
-        told = _listed(rows.filter(again))
-        notes.append(
-            f"dropped {int(again.sum()):,} rows: one of the same example, action and sample came before ({told})"
-        )
+        what = f"one of the same example, action and sample came before ({_listed(rows.filter(again))})"
+        notes.append(f"dropped {int(again.sum()):,} rows: {what}")
     whole = rows.select(pl.struct(pl.all()).struct.json_encode()).to_series()
     equal = ~whole.is_first_distinct() & ~known & (rows["action"] != ACCEPT)
     if equal.any():
-        what = (
-            f"{int(equal.sum()):,} rows without a sample index are equal to one before ({_listed(rows.filter(equal))})"
-        )
+        those = rows.filter(equal)
+        what = f"{len(those):,} rows without a sample index are equal to one before ({_listed(those)})"
         kept = f"{what}: kept as rollouts of their own; `drop_repeats` drops them"
         notes.append(f"dropped {what}" if drop_equal else kept)
-    return rows.filter(~again & ~equal if drop_equal else ~again), notes
+    return rows.filter(~again & ~equal if drop_equal else ~again)
 
 
-def _numbered(revisions: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Revisions with an index each: their own, else by order after the last one given; and a note on gaps."""
+def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFrame:
+    """Examples with an accept row and with every action that the rows have; the others refused, or left out."""
+    actions = rows.group_by("example_id", maintain_order=True).agg(pl.col("action").unique())
+    for action in [ACCEPT, *sorted(set(rows["action"]) - {ACCEPT})]:
+        lacking = actions.filter(~pl.col("action").list.contains(action))
+        if lacking.is_empty():
+            continue
+        if len(lacking) == len(actions):
+            raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
+        what = f"{_have(lacking)} no row of action `{action}` ({_listed(lacking)})"
+        if not exclude:
+            raise ThinkbackError(
+                f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
+            )
+        notes.append(f"left out: {what}")
+        rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
+    if set(rows["action"]) <= {ACCEPT}:
+        raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
+    return rows
+
+
+def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Revisions with an index each: their own, else by order after the last one given."""
     of = ("example_id", "action")
     last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
     place = last + pl.col("sample_index").is_null().cum_sum().over(of).cast(pl.Int64)
@@ -189,84 +405,103 @@ def _numbered(revisions: pl.DataFrame) -> tuple[pl.DataFrame, str]:
         raise ThinkbackError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
     spans = made.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
-    note = (
-        f"{_examples(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
-        "revisions after it are kept and not replayed; number the rows of each action 0, 1, 2 …"
-    )
-    return made.with_columns(pl.col("sample_index").cast(pl.Int32)), note if len(broken) else ""
-
-
-def _simulated(rows: pl.DataFrame) -> bool:
-    """Whether any row says that it comes of a simulated log."""
-    return "simulated" in rows.columns and bool(rows["simulated"].any())
-
-
-def _base_pool(rows: pl.DataFrame) -> str:
-    """The name that the rows have for the pool of the base attempts."""
-    if "base_pool" not in rows.columns:
-        return BASE
-    named = rows["base_pool"].drop_nulls().unique().sort()
-    if len(named) > 1:
-        raise ThinkbackError(
-            f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:MAX_NAMED]))}), and an example "
-            f"has one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
+    if len(broken):
+        notes.append(
+            f"{_have(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
+            "revisions after it are kept and not replayed; number the rows of each action 0, 1, 2 …"
         )
-    return str(named[0]) if len(named) else BASE
+    return made.with_columns(pl.col("sample_index").cast(pl.Int32))
 
 
-def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
-    """A note on examples that were put into a split because their rows name none; empty where that was asked for."""
-    count = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
-    if not count or split is not None:
-        return ""
-    return (
-        f"{count:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned on "
-        "other examples; give the rows a column `split`, or import them apart with `split` and merge"
+def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
+    """The examples of accept rows, one row each; `split` is of those that name none."""
+    return attempts.select(
+        "example_id",
+        *[name for name in OF_EXAMPLE if name in attempts.columns],
+        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
+        split=_text(attempts, ("split",), split),
+        question=_text(attempts, ("query", "question"), ""),
     )
 
 
-def _one_base(rows: pl.DataFrame) -> None:
-    """Refuse examples whose rows tell of different base attempts."""
-    told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used")
-    _refuse_several(rows, [name for name in (*told, *OF_EXAMPLE) if name in rows.columns])
-    accepts = rows.filter(pl.col("action") == ACCEPT)
-    _refuse_several(accepts, [name for name in ("query", "question", "features", *FEATURES) if name in rows.columns])
+def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
+    """A base attempt in `pool` for each accept row, and a trace for each revision, with its `sample_index`.
+
+    Without answers (`answered` false) the traces are opaque.
+    """
+    base, action = pl.col("example_id") + " base", pl.col("action")
+    response = next((c for c in RESPONSES if c in revisions.columns), "")
+    numbered = pl.concat_str("example_id", "action", pl.col("sample_index").cast(pl.String), separator=" ")
+    bases = _of_calls(
+        attempts, "base", "base", base, answered,
+        pool=pl.lit(pool), action=pl.lit("solve"), sample_index=pl.lit(0, pl.Int32),
+        model=_text(attempts, ("base_model", "model"), "unknown"), text=_column(attempts, "base_response", pl.String()),
+    )  # fmt: skip
+    revised = _of_calls(
+        revisions, "action", "final", numbered, answered,
+        pool=action, action=action, sample_index=pl.col("sample_index"), parent_id=base,
+        model=_text(revisions, ("model",), "unknown"), text=_column(revisions, response, pl.String()),
+        response_empty=_column(revisions, "intervention_response_empty", pl.Boolean()),
+    )  # fmt: skip
+    return pl.concat([bases, revised], how="diagonal")
 
 
-def _refuse_several(rows: pl.DataFrame, told: Sequence[str]) -> None:
-    distinct = rows.group_by("example_id", maintain_order=True).agg(pl.col(c).drop_nulls().n_unique() for c in told)
-    odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1)) if told else distinct.clear()
-    if len(odd):
-        raise ThinkbackError(
-            f"{_examples(odd)} several base samples ({_listed(odd)}): their rows differ in "
-            f"{', '.join(f'`{c}`' for c in told if (odd[c] > 1).any())}; give each base attempt an example of its own"
-        )
+def _of_calls(
+    rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **own: pl.Expr
+) -> pl.DataFrame:
+    """Traces named `trace`: calls and tokens are those of `whose`, answers and verdicts those of `verdict`.
+
+    Prompt and completion tokens are as the usage tells them, where they make the total or none is given. Else the total
+    goes to the completion's tokens, and the prompt's are 0.
+    """
+    total, usage = _column(rows, f"{whose}_actual_tokens", pl.Int32()), f"{whose}_usage"
+    known = _fields(rows, usage)
+    told = {name: pl.col(usage).struct.field(name) if name in known else pl.lit(None) for name in USAGE}
+    prompt, completion = (told[f"{one}_tokens"].cast(pl.Int32) for one in ("prompt", "completion"))
+    apart = total.is_null() | (prompt.cast(pl.Int64) + completion.cast(pl.Int64) == total).fill_null(False)
+    types = {"max_tokens": pl.Int32(), "tokens_estimated": pl.Boolean()}
+    calls = {name: f"{whose}_{name}" for name in CALLS if f"{whose}_{name}" in rows.columns}
+    return rows.select(
+        "example_id",
+        trace_id=trace,
+        answer=pl.col(f"{verdict}_answer") if answered else trace,
+        correct=pl.col(f"{verdict}_correct"),
+        opaque=pl.lit(not answered),
+        finish_reason=pl.coalesce(told["done_reason"], _column(rows, f"{whose}_done_reason", pl.String())),
+        finalizer_used=_column(rows, f"{whose}_finalizer_used", pl.Boolean()),
+        prompt_tokens=pl.when(apart).then(prompt).otherwise(0).cast(pl.Int32),
+        completion_tokens=pl.when(apart).then(completion).otherwise(total),
+        **{name: pl.col(column).cast(types.get(name, pl.Float32())) for name, column in calls.items()},
+        **own,
+    )
 
 
-def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str]]:
-    """Examples with an accept row and with every action that the rows have; the others refused, or left out."""
-    actions = rows.group_by("example_id", maintain_order=True).agg(pl.col("action").unique())
-    notes = []
-    for action in [ACCEPT, *sorted(set(rows["action"]) - {ACCEPT})]:
-        lacking = actions.filter(~pl.col("action").list.contains(action))
-        if lacking.is_empty():
-            continue
-        if len(lacking) == len(actions):
-            raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
-        what = f"{_examples(lacking)} no row of action `{action}` ({_listed(lacking)})"
-        if not exclude:
-            raise ThinkbackError(
-                f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
-            )
-        notes.append(f"left out: {what}")
-        rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
-    if set(rows["action"]) <= {ACCEPT}:
-        raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
-    return rows, notes
+def _features(attempts: pl.DataFrame) -> pl.DataFrame:
+    """The features of the base attempts, the five of the paper and any others; no columns where the rows have none."""
+    inner = {name: pl.col("features").struct.field(name) for name in _fields(attempts, "features")}
+    columns = inner | {name: pl.col(name) for name in FEATURES if name in attempts.columns and name not in inner}
+    typed = {name: column.cast(pl.Float64) for name, column in columns.items()}
+    key = {"trace_id": pl.col("example_id") + " base"}
+    return attempts.select("example_id", **key, **typed) if typed else pl.DataFrame()
 
 
-def _examples(frame: pl.DataFrame) -> str:
-    return f"{len(frame):,} example{'s have' if len(frame) > 1 else ' has'}"
+def _fields(frame: pl.DataFrame, column: str) -> list[str]:
+    """Fields of a column of objects; none where the rows have no such column."""
+    held = frame.schema.get(column)
+    return [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
+
+
+def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
+    """The first of some columns that says something."""
+    return pl.coalesce(*(pl.col(name) for name in names if name in frame.columns), pl.lit(default))
+
+
+def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType) -> pl.Expr:
+    return pl.col(name) if name in frame.columns else pl.lit(None, dtype)
+
+
+def _have(frame: pl.DataFrame) -> str:
+    return f"{counted(len(frame), 'example')} {'have' if len(frame) > 1 else 'has'}"
 
 
 def _listed(frame: pl.DataFrame) -> str:

@@ -12,20 +12,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import count, dig, number, text
-from toolkit.imports.formats.read_texts import UNREAD, with_answers
-from toolkit.imports.formats.table_rows import table_rows
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text
+from toolkit.imports.formats.judging import UNREAD, with_answers
+from toolkit.imports.formats.prepared import PreparedRows, Row, told_apart
 
 _BEAMS = ("beam_search", "dvts")
 _SEARCHES = (*_BEAMS, "best_of_n")
-
-
-def recognises(head: FileHead) -> bool:
-    """The columns of the data set and the search's own."""
-    return head.has("completions", "problem", "answer")
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -75,14 +68,3 @@ def _steps(given: Any) -> list[float] | None:
     values = given if isinstance(given, list) else [given]
     known = [float(value) for value in values if number(value) is not None]
     return known or None
-
-
-SEARCH_AND_LEARN = KnownFormat(
-    name="search-and-learn",
-    title="search-and-learn's data sets: lists of completions and step scores",
-    files=r"\.(jsonl|ndjson|json|parquet|pq)$",
-    recognises=recognises,
-    nameless=True,
-    lacks="verdicts (the boxed answer is compared with the reference); the model's name; prompt tokens; seconds",
-    prepare=prepare,
-)

@@ -14,12 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.file_notes import FileNote
-from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row
-from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import json_objects, number, text
-from toolkit.imports.formats.metrics import verdict
+from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.formats.file_rows import json_objects, number, text
+from toolkit.imports.formats.judging import verdict
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row
 
 _ACC, _SCORE = "acc", "score"
 
@@ -68,11 +66,6 @@ class _Dump:
         if self.part is not None:
             told = "`gts` holds objects or lists, which are no gold: name the part that is"
             yield FileNote(folder, f"{told}, such as `--set 'examples.gold={self.part}'`")
-
-
-def recognises(head: FileHead) -> bool:
-    """The keys of a sample."""
-    return head.has("input", "output", "score")
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -140,14 +133,3 @@ def _part(value: Any, path: str = "gts") -> str | None:
         if found is not None:
             return found
     return None
-
-
-VERL = KnownFormat(
-    name="verl",
-    title="verl's dumped generations: `{step}.jsonl`",
-    files=r"\.(jsonl|ndjson)$",
-    recognises=recognises,
-    lacks="ids, so a question is known by its text; tokens and seconds; the model's name",
-    prepare=prepare,
-    nameless=True,
-)

@@ -2,23 +2,28 @@
 
 A value is a column's name, an expression of polars' SQL, or a constant. Whatever can't be computed or would lose
 something in the conversion is one line that names the mapping's key, the source's file and row, and the value.
+
+A column that is null throughout, as an optional path that no row has, is of any type. The types of such columns are
+found from the innermost parts of an expression outwards, so that many are no more work than few: each part fixes the
+types of those of its columns of which no smaller part needed any.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, suggest
 from toolkit.imports.files.literals import holds, lists
 from toolkit.imports.files.paths import Expression, PathError, expression, follow, reduced
-from toolkit.imports.map.empty_columns import evaluated
 from toolkit.imports.map.mapping import Value
-from toolkit.imports.map.passed_columns import passed_columns
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.log.contract.schema import COUNTS
 
@@ -76,7 +81,7 @@ class SourceRows(SourceTable):
         try:
             frame, whole = self._placed(found, texts, names)
             made = pl.sql_expr(found.with_reduced(whole))
-            return evaluated(frame, made.alias(key))
+            return _evaluated(frame, made.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
@@ -140,7 +145,7 @@ class SourceRows(SourceTable):
         names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
-        passed = found.untouched(passed_columns(found.sql)).intersection(names)
+        passed = found.untouched(_passed_columns(found.sql)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
@@ -275,3 +280,95 @@ _WORDS: dict[type, str] = {
     pl.Boolean: "true or false",
     pl.List: "a list",
 }
+
+
+_PASSING = {
+    "CASE_EXPR", "OPERATOR_CAST", "OPERATOR_COALESCE", "ARRAY_EXTRACT", "STRUCT_EXTRACT",
+    "concat", "concat_ws", "||", "trim", "upper", "lower", "replace", "split_part",
+}  # fmt: skip
+"""Kinds of nodes and functions whose text result is made of their arguments' texts, whatever numbers these spell."""
+
+
+def _passed_columns(sql: str) -> set[str]:
+    """The columns of an expression that it only passes on or joins; none where DuckDB can't parse it."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        (parsed,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {sql}"]).fetchall()
+    tree = json.loads(parsed[0])
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    if not tree["error"]:
+        _sort(tree["statements"][0]["node"]["select_list"], True, found)
+    return found[True] - found[False]
+
+
+def _sort(node: Any, passed: bool, found: dict[bool, set[str]]) -> None:
+    """Add the columns below a node of the parsed SQL to those that are passed on (True) or computed with (False)."""
+    if isinstance(node, list):
+        for item in node:
+            _sort(item, passed, found)
+    elif isinstance(node, dict):
+        if "column_names" in node:
+            found[passed].add(node["column_names"][0])
+        passing = "class" not in node or not _PASSING.isdisjoint((node["type"], node.get("function_name")))
+        for key, part in node.items():
+            _sort(part, passed and passing and key != "when_expr", found)
+
+
+Types = Mapping[str, pl.DataType]
+
+_LIKELY: tuple[pl.DataType, ...] = (
+    pl.String(), pl.Float64(), pl.Boolean(), pl.List(pl.Null()), pl.Datetime(), pl.Null(),
+)  # fmt: skip
+_TOGETHER = 4
+"""Columns whose types one part of an expression may ask for at once."""
+
+
+def _evaluated(frame: pl.DataFrame, made: pl.Expr) -> pl.Series:
+    """An expression's values. A polars error where there are none, whatever the types of the empty columns."""
+    try:
+        return _values(frame, made, {})
+    except pl.exceptions.PolarsError:
+        empty = {root for root in made.meta.root_names() if frame[root].dtype == pl.Null}
+        if not empty:
+            raise
+        types = _types(frame.head(1), made, empty)
+        with contextlib.suppress(pl.exceptions.PolarsError):
+            return _values(frame, made, types)
+        raise
+
+
+def _values(frame: pl.DataFrame, made: pl.Expr, types: Types) -> pl.Series:
+    typed = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
+    return typed.with_columns(made.alias("__made"))["__made"].alias(made.meta.output_name())
+
+
+def _types(frame: pl.DataFrame, made: pl.Expr, empty: set[str]) -> Types:
+    """The types with which the parts of an expression can be computed, as far as there are any."""
+    types: dict[str, pl.DataType] = {}
+    for part in _parts(made):
+        own = [name for name in dict.fromkeys(part.meta.root_names()) if name in empty]
+        if not own or _works(frame, part, types):
+            continue
+        free = [name for name in own if name not in types] or own
+        for kinds in itertools.product(_LIKELY, repeat=len(free)) if len(free) <= _TOGETHER else ():
+            tried = types | dict(zip(free, kinds, strict=True))
+            if _works(frame, part, tried):
+                types = tried
+                break
+    return types
+
+
+def _parts(made: pl.Expr) -> Iterator[pl.Expr]:
+    """The expressions that an expression is made of, the innermost first, and itself."""
+    for part in made.meta.pop():
+        yield from _parts(part)
+    yield made
+
+
+def _works(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:
+    try:
+        _values(frame, part, types)
+    except pl.exceptions.PolarsError:
+        return False
+    return True

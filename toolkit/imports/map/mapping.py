@@ -19,7 +19,7 @@ from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
 from toolkit.imports.files import file_names
 from toolkit.imports.files.paths import is_path
-from toolkit.imports.files.records import WHOLE
+from toolkit.imports.rows.json_files import WHOLE
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
 
@@ -259,6 +259,8 @@ class _MappingKeys:
     answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
     verifiers: tuple[Values, ...] = setting((), read=_verifiers)
     features: Values = setting({}, read=_features)
+    format: Mapping[str, Any] = setting({})
+    """Which files a known tool writes that it is for; see `toolkit.imports.formats`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,10 +281,10 @@ def _overrule(top: dict[str, Any], given: str) -> None:
         table = table.setdefault(part, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict):
         raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
-    table[name] = setting_value(text)
+    table[name] = _setting_value(text)
 
 
-def setting_value(text: str) -> Any:
+def _setting_value(text: str) -> Any:
     """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
     if text.lstrip().startswith("'"):
         return text

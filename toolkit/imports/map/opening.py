@@ -1,17 +1,22 @@
-"""The rows of a mapping out of those of its files: joined with another file, and lists opened one after another."""
+"""The rows of a mapping out of those of its files: its columns, a file that is joined, lists that are opened."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from toolkit.errors import first_line
-from toolkit.imports.files.literals import known, lists
+from toolkit.imports.files.literals import holds, known, lists
+from toolkit.imports.files.paths import expression, fields_of
 from toolkit.imports.map.expressions import SourceRows, roots
-from toolkit.imports.map.mapping import ImportMapping, JoinedFile, OpenedList
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
+from toolkit.imports.rows.json_files import AROUND, Records
 from toolkit.imports.rows.source_table import SourceTable
+from toolkit.imports.rows.sources import PLACES, SourceRules
+from toolkit.log import schema_of
 
 ELEMENT = "element"
 
@@ -107,3 +112,65 @@ def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> S
     # A list that is null beside others that are not: nothing recorded for any of the samples.
     full = [pl.col(name).fill_null(pl.lit(None).repeat_by(most.filter(most > 0))) for name in opened]
     return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)
+
+
+def source_rules(plan: ImportMapping) -> SourceRules:
+    """What the mapping says of reading its files."""
+    around = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, AROUND)))
+    records = Records(plan.records, around) if plan.records is not None else None
+    joined = plan.join.file if plan.join is not None else None
+    return SourceRules(text_columns(plan), records, plan.path, joined)
+
+
+def counted_from_zero(plan: ImportMapping) -> list[str]:
+    """A note on each place in a list that SQL would count from 1, as mappings once did."""
+    told = dict.fromkeys(
+        use.path.text
+        for value in every_value(plan)
+        if isinstance(value, str)
+        for use in expression(value).places.values()
+        if len(use.path.steps) == 1 and isinstance(use.path.steps[0], int) and use.path.steps[0] > 0
+    )
+    return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in told]
+
+
+def every_value(plan: ImportMapping) -> Iterator[Value]:
+    """All values of a mapping that may be expressions."""
+    yield plan.where or ""
+    yield from (one.path for together in plan.explode for one in together)
+    yield from (plan.join.on.values() if plan.join is not None else ())
+    yield from _of_rows(plan)
+
+
+def text_columns(plan: ImportMapping) -> frozenset[str]:
+    """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
+    made = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
+    contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
+    found = [value for table in made for name, value in table.items() if holds(contract[name].dtype, pl.String)]
+    found += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
+    names = roots(found)
+    return frozenset(names) | {name.removesuffix("_right") for name in names}
+
+
+def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
+    """The columns, of those that there are, of which examples and traces are made, and the places of rows."""
+    found = {*roots(_of_rows(plan), columns), *PLACES}
+    return [name for name in columns if name in found]
+
+
+def _of_rows(plan: ImportMapping) -> Iterator[Value]:
+    for table in (plan.examples, *plan.traces):
+        yield from (*table.columns.values(), *table.extra.values())
+    for traces in plan.traces:
+        yield from (traces.where or "", *traces.parent.values(), *traces.features.values())
+        yield from (value for verifier in traces.verifiers for value in verifier.values())
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is the same in every row."""
+    return not isinstance(value, str) or re.fullmatch(r"\s*'[^']*'\s*", value) is not None
+
+
+def by_row_order(plan: ImportMapping) -> list[int]:
+    """The `[traces]` tables whose samples have no index of their own."""
+    return [index for index, table in enumerate(plan.traces) if table.columns["sample_index"] == ROW_ORDER]

@@ -5,6 +5,7 @@ range, so that everything that is decided within an example is decided in memory
 
 Blocks may differ in their types, as when a field comes late in a file. Then the source is read once more, each block
 in the types that all of them have in common: what is computed of a row never depends on where the blocks were cut.
+DuckDB's sort would lose types on the way (integers of 128 bits, durations, columns of nothing but null).
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
 
 def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:
     """Rows of several tables under each other, in their `common_types`."""
-    if len(tables) == 1:
-        return tables[0]
+    if len(tables) < 2:
+        return tables[0] if tables else SourceTable(pl.DataFrame(), {})
     types = common_types([types_of(table) for table in tables], texts)
     return SourceTable(pl.concat([as_types(table, types).frame for table in tables]), types.numbers)

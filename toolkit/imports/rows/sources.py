@@ -1,4 +1,4 @@
-"""Reading the files that others wrote, as one frame of rows with their place: `source_file`, `source_path` (below the
+"""Reading the files that others wrote, as frames of rows with their place: `source_file`, `source_path` (below the
 folder that all files share) and `source_row`.
 
 JSON lines (`.jsonl`, `.ndjson`), a JSON list of objects (`.json`), CSV, TSV and Parquet, each but Parquet also with
@@ -8,6 +8,10 @@ A JSON field that holds different kinds of values becomes text. CSV has no types
 as integers where that changes no character of it, as floats where different texts stay different numbers, else as
 text; so `007` stays `007`. Where a column of the log is text, the number is taken as written, `1.10` for `1.10`:
 of CSV and JSON alike, and of one file beside another.
+
+Files that are larger than what memory should hold are read in blocks: JSON lines are cut at the ends of lines, CSV and
+Parquet by polars. A JSON document is one block, whatever its size. The rows of a block have the columns and types of
+that block alone; those of CSV are looked for in the whole file first.
 """
 
 from __future__ import annotations
@@ -16,19 +20,32 @@ import hashlib
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.imports.files.archives import UNPACKERS
 from toolkit.imports.files.file_names import columns_of, columns_of_path, fits_pattern, relative
-from toolkit.imports.files.records import Records
-from toolkit.imports.files.source_files import FORMATS, PACKED, FolderRules, content, format_of, found_files, plain_path
-from toolkit.imports.rows.json_files import json_lines, json_list
+from toolkit.imports.files.found_files import (
+    SHRUNK,
+    TABLES,
+    FolderRules,
+    chunks,
+    find_tables,
+    format_of,
+    local_path,
+    plain_path,
+)
+from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
+BLOCK_BYTES = 48 * 2**20
+"""About how much of a file is read at once."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,8 @@ class SourceFiles:
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    addresses = found_files(sources, _folder_rules(rules))
+    fits = partial(fits_pattern, rules.path, endings=tuple(UNPACKERS)) if rules.path is not None else None
+    addresses = find_tables(sources, FolderRules(rules.path, fits, rules.beside))
     found = addresses.files
     paths = relative([str(plain_path(address)) for address in found])
     named = _named(found, rules)
@@ -92,9 +110,13 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
-def _folder_rules(rules: SourceRules) -> FolderRules:
-    fits = partial(fits_pattern, rules.path, endings=PACKED) if rules.path is not None else None
-    return FolderRules(rules.path, fits, rules.beside)
+def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
+    """What the path of each file says, one row a file; numbers are such as in a CSV file."""
+    if rules.path is None:
+        return SourceTable(pl.DataFrame(), {})
+    told = [columns_of_path(rules.path, str(plain_path(address)), tuple(UNPACKERS)) for address in found]
+    frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
+    return SourceTable(frame, _kinds(frame.lazy())[0])
 
 
 def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
@@ -104,21 +126,58 @@ def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
 
 def read_files(found: FoundFiles, rules: SourceRules) -> SourceFiles:
     """Read all files as one table."""
-    tables, files = [], []
-    for file in found.files:
-        whole = content(file.address)
-        tables.append(placed(file, parse(file.address, whole, rules), 0))
-        files.append((file.path, hashlib.sha256(whole).hexdigest()))
+    digests: dict[str, str] = {}
+    tables = list(source_blocks(found, rules, None, digests))
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         raise ThinkbackError(
             f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
-    return SourceFiles(SourceTable(every.frame, {**every.numbers, **found.numbers}), tuple(files))
+    return SourceFiles(every, tuple(digests.items()))
 
 
-def placed(file: SourceFile, table: SourceTable, before: int) -> SourceTable:
+def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
+    """The rows of one file named by a mapping, relative to the folder of the first source."""
+    absolute = "://" in file or file.startswith("/")
+    address = file if absolute or not folder else f"{folder}/{file}"
+    return stacked([table for table, _ in _blocks(_Opened(address, None), SourceRules(texts))], texts)
+
+
+def source_blocks(
+    found: FoundFiles, rules: SourceRules, folder: Path | None, digests: dict[str, str]
+) -> Iterator[SourceTable]:
+    """The rows of all files with their places, in order: block by block, or, without a `folder`, file by file.
+
+    Files that are compressed or elsewhere, and whose format needs them on disk, are laid into `folder`. `digests` gets
+    the hash of each file that was read to its end, by its path.
+    """
+    for file in found.files:
+        opened = _Opened(file.address, folder)
+        for table, before in _blocks(opened, rules):
+            if table.frame.height or folder is None:
+                rows = _placed(file, table, before)
+                yield SourceTable(rows, {**table.numbers, **found.numbers})
+        digests[file.path] = opened.digest.hexdigest()
+
+
+def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
+    """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
+    ending = format_of(opened.address)
+    if ending is None:
+        known = ", ".join(sorted(TABLES))
+        raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
+    blocks, before = _READERS[ending](opened, rules), 0
+    while True:
+        with _reading(f"source `{opened.address}` is not a readable {ending[1:]} file"):
+            table = next(blocks, None)
+        if table is None:
+            return
+        yield table, before
+        before += table.frame.height
+
+
+def _placed(file: SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
     row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
     places = {"source_row": row, "source_file": pl.lit(plain_path(file.address).name), "source_path": pl.lit(file.path)}
@@ -130,98 +189,138 @@ def placed(file: SourceFile, table: SourceTable, before: int) -> SourceTable:
             f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
         )
     told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
-    return SourceTable(table.frame.with_columns(**own, **told) if table.frame.height else table.frame, table.numbers)
-
-
-def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
-    """What the path of each file says, one row a file; numbers are such as in a CSV file."""
-    if rules.path is None:
-        return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(plain_path(address)), PACKED) for address in found]
-    return of_texts(pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String)))
-
-
-def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
-    """The rows of one file named by a mapping, relative to the folder of the first source."""
-    absolute = "://" in file or file.startswith("/")
-    address = file if absolute or not folder else f"{folder}/{file}"
-    return parse(address, content(address), SourceRules(texts))
-
-
-def parse(address: str, whole: bytes, rules: SourceRules) -> SourceTable:
-    """The rows of a file's content."""
-    ending = known_format(address)
-    with reading(address, ending):
-        return _PARSERS[ending](whole, rules)
-
-
-def known_format(address: str) -> str:
-    """The ending that tells a file's format. ThinkbackError where it tells none."""
-    ending = format_of(address)
-    if ending is None:
-        raise ThinkbackError(f"source `{address}`: its ending names no format; there are {', '.join(sorted(FORMATS))}")
-    return ending
+    return table.frame.with_columns(**own, **told) if table.frame.height else table.frame
 
 
 @contextmanager
-def reading(address: str, ending: str) -> Iterator[None]:
-    """Whatever a parser raises becomes one line."""
+def _reading(failed: str) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
+        raise ThinkbackError(f"{failed}: it nests too deeply") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {first_line(error)}") from None
+        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
 
 
-def _parquet(content: bytes, rules: SourceRules) -> SourceTable:
-    only_json(rules)
-    return SourceTable(pl.read_parquet(io.BytesIO(content)), {})
+@dataclass
+class _Opened:
+    """A file that is read once, and hashed while it is; whole where there is no `folder` for what is too large."""
+
+    address: str
+    folder: Path | None
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Its bytes, of about `size` at once; all of them for -1."""
+        for piece in chunks(self.address, size):
+            self.digest.update(piece)
+            yield piece
+
+    def whole(self) -> bytes:
+        """All of its bytes."""
+        return b"".join(self.pieces(-1))
+
+    def on_disk(self, folder: Path) -> Path:
+        """A file that polars can read in blocks."""
+        path = local_path(self.address)
+        if path is not None:
+            for _ in self.pieces(BLOCK_BYTES):
+                pass
+            return path.absolute()
+        copy = folder / "copy"
+        with copy.open("wb") as handle:
+            handle.writelines(self.pieces(BLOCK_BYTES))
+        return copy
 
 
-def _csv(content: bytes, rules: SourceRules, separator: str = ",") -> SourceTable:
-    only_json(rules)
-    return of_texts(pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False))
+def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
+    rest, line = b"", 1
+    for piece in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
+        text = rest + piece if rest else piece
+        end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
+        if end:
+            yield json_lines(text[:end], rules.texts, rules.records, line)
+            line += text.count(b"\n", 0, end)
+        rest = text[end:]
+    if rest:
+        yield json_lines(rest, rules.texts, rules.records, line)
 
 
-def of_texts(frame: pl.DataFrame) -> SourceTable:
-    """Columns of texts, some of which are numbers to compute with."""
-    kinds = {name: kind_of_texts(frame[name]) for name in frame.columns}
-    return SourceTable(frame, {name: kind for name, kind in kinds.items() if kind != pl.String})
+def _document(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
+    yield json_list(opened.whole(), rules.texts, rules.records)
 
 
-def _json_lines(content: bytes, rules: SourceRules) -> SourceTable:
-    return json_lines(content, rules.texts, rules.records)
+def _table(
+    opened: _Opened,
+    rules: SourceRules,
+    read: Callable[[IO[bytes]], pl.DataFrame],
+    scan: Callable[[Path], pl.LazyFrame],
+    larger: int,
+    texts: bool,
+) -> Iterator[SourceTable]:
+    """A table that polars reads. Its rows are `larger` than the file; those of CSV are `texts`.
 
-
-def _json_list(content: bytes, rules: SourceRules) -> SourceTable:
-    return json_list(content, rules.texts, rules.records)
-
-
-def only_json(rules: SourceRules) -> None:
-    """ValueError where the mapping takes rows out of JSON."""
+    ValueError where polars gives fewer rows than there are: it ends early where a thread of its fails.
+    """
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
+    if opened.folder is None:
+        frame = read(io.BytesIO(opened.whole()))
+        yield SourceTable(frame, _kinds(frame.lazy())[0] if texts else {})
+        return
+    path = opened.on_disk(opened.folder)
+    rows = scan(path)
+    kinds, height = _kinds(rows) if texts else ({}, rows.select(pl.len()).collect().item())
+    found = 0
+    for batch in rows.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(path.stat().st_size * larger, 1))):
+        found += batch.height
+        yield SourceTable(batch, kinds)
+    if found != height:
+        raise ValueError(f"of its {height:,} rows {found:,} can be read")
 
 
-def kind_of_texts(texts: pl.Series) -> pl.DataType:
-    """Integer or float, where no two different texts become one and no digit is lost; else text."""
-    if texts.null_count() == len(texts):
-        return pl.String()
-    integers = texts.cast(pl.Int64, strict=False)
-    if integers.null_count() == texts.null_count() and integers.cast(pl.String).equals(texts):
-        return pl.Int64()
-    real = texts.cast(pl.Float64, strict=False)
-    apart = real.n_unique() == texts.n_unique() and bool(real.drop_nulls().is_finite().all())
-    return pl.Float64() if apart and real.null_count() == texts.null_count() else pl.String()
+def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
+    """The columns of texts that are numbers to compute with, and the number of rows.
+
+    A column is of integers or floats where no two different texts become one and no digit is lost.
+    """
+    names = rows.collect_schema().names()
+    asked = []
+    for name in names:
+        text = pl.col(name)
+        integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
+        alike = (integers.cast(pl.String) == text).sum()
+        asked.append(pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum()).alias(name))
+    told = rows.select(pl.len().alias("__rows"), *asked).collect(engine="streaming").row(0, named=True)
+    kinds: dict[str, pl.DataType] = {}
+    floats = []
+    for name in names:
+        found = told[name]
+        if found["some"] and found["integers"] == found["some"]:
+            kinds[name] = pl.Int64()
+        elif found["some"] and found["real"] == found["some"]:
+            floats.append(name)
+    if floats:
+        apart = [(pl.col(name).n_unique() == pl.col(name).cast(pl.Float64, strict=False).n_unique()) for name in floats]
+        same = rows.select(apart).collect(engine="streaming").row(0)
+        kinds |= {name: pl.Float64() for name, one in zip(floats, same, strict=True) if one}
+    return kinds, told["__rows"]
 
 
-_PARSERS: dict[str, Callable[[bytes, SourceRules], SourceTable]] = {
-    ".parquet": _parquet,
-    ".pq": _parquet,
-    ".csv": _csv,
-    ".tsv": partial(_csv, separator="\t"),
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json_list,
-}
+def _separated(separator: str) -> Callable[[_Opened, SourceRules], Iterator[SourceTable]]:
+    read = partial(pl.read_csv, separator=separator, infer_schema=False)
+    scan = partial(pl.scan_csv, separator=separator, infer_schema=False, glob=False)
+    return partial(_table, read=read, scan=scan, larger=1, texts=True)
+
+
+_PARQUET = partial(
+    _table,
+    read=pl.read_parquet,
+    scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
+    larger=SHRUNK,
+    texts=False,
+)
+_READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
+    ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
+    ".jsonl": _lines, ".ndjson": _lines, ".json": _document,
+}  # fmt: skip

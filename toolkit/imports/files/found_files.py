@@ -1,34 +1,37 @@
 """The files that an import is given: by name, in folders and below, by globs, in archives, at any fsspec address.
 
-Each has a path, relative to what was named, which tells it from others of the same name; and it is opened as a stream
-of its unpacked bytes.
+Each file of a format has a path, relative to what was named, which tells it from others of the same name; and it is
+opened as a stream of its unpacked bytes. Of the tables that a mapping reads the addresses are enough: of a folder those
+are meant that lie in it, or else those below it; where paths tell something, those in it and below it whose paths do.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import lzma
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
 from toolkit.imports.files.file_names import relative
-from toolkit.imports.files.source_files import fixed_part, hidden
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
+TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _ARCHIVE = ".zip"
 _OTHER_ARCHIVE = re.compile(r"\.(tar|tgz|tbz2?|txz|7z|rar)(\.\w+)?$", re.IGNORECASE)
-_BROKEN = (OSError, EOFError, ValueError, ImportError, RuntimeError, KeyError, zipfile.BadZipFile, zlib.error)
+_BROKEN = (OSError, EOFError, ValueError, ImportError, RuntimeError, KeyError, zipfile.BadZipFile, zlib.error,
+           lzma.LZMAError)  # fmt: skip
 _SMALL = 2**24
 _NO_NAMES = ("", "/", ".", "..")
 
@@ -116,35 +119,59 @@ def _if_there(address: str) -> FoundFile | None:
         return None
 
 
-def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
+@dataclass(frozen=True)
+class _Source:
+    """What a source names: one file, or files and folders below `root`, without those that are hidden."""
+
+    text: str
+    system: Any
+    files: list[str]
+    folders: list[str]
+    root: str
+    named: bool = False
+
+    def below(self, folder: str) -> list[str]:
+        """The files in a folder and below it."""
+        return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
+
+    def address(self, name: str) -> str:
+        """What a user would write for a file or folder."""
+        _, chained, inside = self.text.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
+        return f"{self.system.unstrip_protocol(name)}{chained}{inside}" if "://" in self.text else name
+
+
+@contextmanager
+def _looking(source: str) -> Iterator[_Source]:
+    """A file, the files and folders that a glob means, or a folder. ThinkbackError where it can't be opened."""
     import fsspec
 
     try:
         system, path = fsspec.core.url_to_fs(source)
         if system.isfile(path):
-            names, root = [path], str(PurePosixPath(path).parent)
+            yield _Source(source, system, [path], [], str(PurePosixPath(path).parent), named=True)
         elif system.isdir(path):
-            root = path.rstrip("/")
-            names = [name for name in system.find(path) if not hidden(name.removeprefix(root))]
+            folder = path.rstrip("/") or path
+            yield _Source(source, system, [], [folder], folder)
         else:
-            root = fixed_part(path)
-            globbed = system.glob(path) if root else []
-            names = [name for name in globbed if system.isfile(name)]
-            names += [name for one in globbed if system.isdir(one) for name in system.find(one)]
-            names = [name for name in names if not hidden(name.removeprefix(root))]
+            root = _fixed_part(path)
+            found = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
+            folders = [name for name in found if system.isdir(name)]
+            yield _Source(source, system, [name for name in found if system.isfile(name)], folders, root)
     except _BROKEN as error:
         raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
+
+
+def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
+    with _looking(source) as there:
+        names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
         raise ThinkbackError(f"source `{source}`: there is no such file or folder, or nothing in it")
-    named = system.isfile(path)
-    _, chained, inside = source.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
     found: list[FoundFile] = []
-    for name in sorted(set(names)):
-        address = f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name
-        relative = name.removeprefix(root).lstrip("/")
+    for name in names:
         local = Path(name) if "://" not in source else None
-        size = partial(_size, system, name)
-        found += _of_file(_opened(relative, address, local, size), takes, named)
+        size = partial(_size, there.system, name)
+        own = _opened(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
+        found += _of_file(own, takes, there.named)
     if not found:
         among = counted(len(names), "file")
         raise ThinkbackError(f"source `{source}`: no file of this format by its name among {among}")
@@ -276,3 +303,145 @@ def _plain(path: str) -> str:
     """A path without the ending of a compression."""
     packing = _packing(path)
     return path[: len(path) - len(packing)]
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The files that are meant, each once; `folder`: where what lies beside them is looked for.
+
+    `left_out`: files of folders whose paths do not tell what they should.
+    """
+
+    files: tuple[str, ...]
+    folder: str
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class FolderRules:
+    """Which files of a folder are meant: those of which `fits` holds for their path, where it is given.
+
+    The path is from the folder, and where none fits so, the whole one. `pattern` says so to people; `beside` is a file
+    of the folder that is none of them.
+    """
+
+    pattern: str | None = None
+    fits: Callable[[str], bool] | None = None
+    beside: str | None = None
+
+
+def find_tables(sources: Sequence[str], rules: FolderRules) -> Addresses:
+    """The files that names, globs and folders mean. ThinkbackError where there are none."""
+    each = [_find(str(source), rules) for source in sources]
+    if not each:
+        raise ThinkbackError("no source given: name one or more files, globs or folders")
+    files = tuple(dict.fromkeys(file for found in each for file in found.files))
+    return Addresses(files, each[0].folder, sum(found.left_out for found in each))
+
+
+def _find(source: str, rules: FolderRules) -> Addresses:
+    """The tables that a file name, glob or folder means, sorted."""
+    with _looking(source) as there:
+        parts = [] if there.files else [_of_folder(there, folder, rules) for folder in there.folders]
+        found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
+    if not found:
+        raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
+    if there.named:
+        return Addresses((source,), source.rpartition("/")[0])
+    addresses = tuple(map(there.address, found))
+    alone = there.folders == [there.root]
+    beside = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
+    return Addresses(addresses, beside, sum(others for _, others in parts))
+
+
+def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[str], int]:
+    """The tables that a folder means, and how many others it has. ThinkbackError where it has none."""
+    source = there.text if folder == there.root else folder
+    places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
+    known = {name: place for name, place in places.items() if format_of(name) is not None}
+    known = {name: place for name, place in known.items() if place != rules.beside}
+    if not known:
+        endings = ", ".join(f"`{ending}`" for ending in TABLES)
+        raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
+    if rules.fits is None:
+        return [name for name, place in known.items() if "/" not in place] or list(known), 0
+    fitting = [name for name, place in known.items() if rules.fits(place)] or list(filter(rules.fits, known))
+    if not fitting:
+        told = f"none of its files fits the mapping's `path`, `{rules.pattern}`"
+        raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
+    return fitting, len(known) - len(fitting)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder at the beginning of a glob in which it has no sign of one; empty where a path is no glob."""
+    signs = [place for place in map(pattern.find, "*?[") if place >= 0]
+    return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""
+
+
+def hidden(path: str) -> bool:
+    """Whether a file of a folder or an archive is one that programs keep for themselves: `.cache/x`, `__MACOSX/x`."""
+    return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
+
+
+def plain_path(address: str) -> PurePosixPath:
+    """The path of a file, without the address of an archive that it lies in."""
+    return PurePosixPath(address.partition("::")[0])
+
+
+def format_of(address: str) -> str | None:
+    """The ending that tells the format, without that of a compression; None for another."""
+    name = plain_path(address)
+    ending = PurePosixPath(name.stem).suffix if name.suffix.lower() in UNPACKERS else name.suffix
+    return ending.lower() if ending.lower() in TABLES else None
+
+
+def chunks(address: str, size: int) -> Iterator[bytes]:
+    """What a file holds, in pieces of about `size` bytes; all of it at once for -1."""
+    with ExitStack() as opened:
+        try:
+            stream = opened.enter_context(_unpacked(address))
+            piece = stream.read(size) if size > 0 else stream.read()
+        except _BROKEN as error:
+            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+        while piece:
+            yield bytes(piece)
+            try:
+                piece = stream.read(size) if size > 0 else b""
+            except _BROKEN as error:
+                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+
+
+@contextmanager
+def _unpacked(address: str) -> Iterator[IO[bytes] | Any]:
+    import fsspec
+
+    packing = _packing(str(plain_path(address)))
+    with fsspec.open(address, "rb") as handle:
+        if not packing:
+            yield handle
+            return
+        with UNPACKERS[packing](handle) as stream:
+            yield stream
+
+
+def local_path(address: str) -> Path | None:
+    """Where a file that is neither compressed nor elsewhere lies on this machine."""
+    path = Path(address)
+    return path if "://" not in address and path.suffix.lower() not in UNPACKERS and path.is_file() else None
+
+
+def likely_bytes(addresses: Collection[str]) -> int:
+    """About how many bytes files hold without their compression, where their places tell."""
+    import fsspec
+
+    total = 0
+    for address in addresses:
+        with suppress(*_BROKEN, TypeError):
+            system, path = fsspec.core.url_to_fs(address)
+            packed = plain_path(address).suffix.lower() in (*UNPACKERS, ".parquet", ".pq")
+            total += int(system.size(path) or 0) * (SHRUNK if packed else 1)
+    return total
+
+
+SHRUNK = 5
+"""How many times larger texts are than what compression makes of them."""

@@ -1,4 +1,4 @@
-"""JSON of other programs, taken with suspicion: what is not as published becomes one line that names the file."""
+"""Rows and values of other programs' files, taken with suspicion: what is not as published is a line of error."""
 
 from __future__ import annotations
 
@@ -6,11 +6,33 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.found_files import FoundFile
+from toolkit.errors import ThinkbackError, first_line
+from toolkit.imports.files.found_files import FoundFile
 
 _LARGEST = 1e300
 """Beyond it a number of others is no measurement; nor is it, as an integer, a float."""
+_TOGETHER = 256
+"""Rows of a Parquet file that are held at once; one may have hundreds of samples."""
+
+
+def table_rows(file: FoundFile) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError where it is none."""
+    if file.ending in (".parquet", ".pq"):
+        yield from _parquet(file)
+    else:
+        yield from json_objects(file)
+
+
+def _parquet(file: FoundFile) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with file.seekable() as opened:
+            for batch in pq.ParquetFile(opened).iter_batches(_TOGETHER):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ThinkbackError(f"`{file.address}` is no readable Parquet file: {first_line(error)}") from None
 
 
 def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:

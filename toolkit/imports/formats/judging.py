@@ -1,0 +1,142 @@
+"""Verdicts and answers of samples whose format names no way to read either.
+
+A verdict is the metric that is 0 or 1 in every sample, where 1 is better. Without one, answers are read from texts by
+what the reference is; of references that are lists of right answers one must be chosen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from toolkit.answers import boxed, normalise, number_form, read_answers
+from toolkit.imports.formats.prepared import FileNote, Row
+
+NUMBERS = ("boxed", "####", "answer is", "last number")
+TEXTS = ("boxed", "####", "answer is")
+UNREAD = object()
+"""Stands for an answer that is yet to be read."""
+_TOGETHER = 2_000
+_LONE_LETTER = r"^\W*(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?\W*[A-Z]\W*$"
+
+
+def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows with their `gold` read; those whose `answer` is UNREAD get one from their `text`, as their gold is.
+
+    Where that is a number: what is marked as the answer, else the last number; else what is marked, else all the text.
+    Where it is a letter, all answers beside it are the letters that they name.
+    """
+    source = iter(rows)
+    while block := list(itertools.islice(source, _TOGETHER)):
+        for row in block:
+            row["gold"] = read_gold(row["gold"])
+        due = [row for row in block if row["answer"] is UNREAD]
+        texts = pl.Series("text", [row["text"] for row in due], dtype=pl.String)
+        numeric = pl.Series([row["gold"] is not None and number_form(row["gold"]) is not None for row in due],
+                            dtype=pl.Boolean)  # fmt: skip
+        marked = read_answers(texts, TEXTS)
+        whole = marked.zip_with(marked.is_not_null(), texts.str.strip_chars().replace("", None))
+        for row, answer in zip(due, read_answers(texts, NUMBERS).zip_with(numeric, whole), strict=True):
+            row["answer"] = answer
+        _name_letters(block)
+        yield from block
+
+
+def _name_letters(rows: Sequence[Row]) -> None:
+    """Where a gold is a letter, as in `(A)`, put it and the answers beside it into the form of a choice.
+
+    A text without a mark is the letter of its last line, where this names one.
+    """
+    table = pl.DataFrame(
+        [(place, row["gold"], row["answer"]) for place, row in enumerate(rows)],
+        schema={"place": pl.Int64, "gold": pl.String, "answer": pl.String},
+        orient="row",
+    ).filter(pl.col("gold").str.contains(_LONE_LETTER))
+    answers = normalise(table["answer"], "choice")
+    last = normalise(read_answers(answers, ["last line"]), "choice")
+    named = last.zip_with(_letters(last) & ~_letters(answers), answers)
+    for place, gold, answer in zip(table["place"], normalise(table["gold"], "choice"), named, strict=True):
+        rows[place].update(gold=gold, answer=answer)
+
+
+def _letters(forms: pl.Series) -> pl.Series:
+    return forms.str.contains("^[A-Z]$").fill_null(False)
+
+
+def read_gold(gold: str | None) -> str | None:
+    """A reference without the solution around it: what is boxed in it, else what follows `####`; else the whole."""
+    if gold is None:
+        return None
+    found = boxed(gold) or gold.rpartition("####")[2]
+    return found.strip() or gold
+
+
+def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
+    """The rows as they are; a note where answers without a verdict are compared with lists of texts."""
+    found = False
+    for row in rows:
+        found = found or (row["correct"] is None and not row["opaque"] and _is_list(row["gold"]))
+        yield row
+    if found:
+        told = "the targets are lists, with which no answer is equal: name the element that counts, such as"
+        notes.append(FileNote(task, f"{told} `--set 'examples.gold=gold[0]'`"))
+
+
+def _is_list(gold: str | None) -> bool:
+    """Whether a reference is JSON of several texts; `[1, 2]` may be an answer."""
+    if gold is None or not gold.startswith("["):
+        return False
+    try:
+        value = json.loads(gold)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+KNOWN = (
+    "exact_match", "extractive_match", "math_verify", "acc", "pass@1", "em", "quasi_exact_match", "qem",
+    "prefix_exact_match",
+)  # fmt: skip
+
+_LOWER = re.compile(
+    r"toxic|stereotyp|unsafe|hallucinat|attack|perplexity|error|brier|(^|_)(wer|cer|ter|ece)(_|$)", re.IGNORECASE
+)
+"""Names of metrics that are better where they are lower."""
+
+
+def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
+    """The metric that is a verdict, by each sample's metrics: a known name, else the first that came.
+
+    None where none is 0 or 1 throughout. A metric that is null in a sample says nothing of it.
+    """
+    seen: dict[str, bool] = {}
+    for sample in samples:
+        note_metrics(seen, sample)
+    return best_metric(seen)
+
+
+def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
+    """Put into `seen`, by metric, whether it has been 0 or 1 in every sample until this one."""
+    for name, value in sample.items():
+        if value is not None:
+            seen[name] = seen.get(name, True) and verdict(value) is not None
+
+
+def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None = None) -> str | None:
+    """The metric that is a verdict, of those that are 0 or 1 throughout and better where higher; None where none is.
+
+    `higher`: what is known of them; of others their names tell it.
+    """
+    known = higher or {}
+    found = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
+    return next((name for name in KNOWN if name in found), found[0] if found else None)
+
+
+def verdict(value: Any) -> bool | None:
+    """A metric's value as right or wrong; None where it is neither 0 nor 1."""
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None

@@ -1,0 +1,93 @@
+"""Rows that a format's own reader makes for its mapping, the pools of its files, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolkit.errors import counted
+from toolkit.imports.files.found_files import FoundFile
+
+Row = dict[str, Any]
+_NAMED = 2
+"""Of three and more, as many are named."""
+
+
+@dataclass(frozen=True)
+class FileNote:
+    """A sentence about `of`, a task or a file; about the import where that is empty.
+
+    `count` of `what` are its subject, and are summed where several files say the same.
+    """
+
+    of: str
+    text: str
+    count: int = 0
+    what: str = ""
+
+
+def said_once(notes: Iterable[FileNote]) -> Iterator[str]:
+    """A line for each sentence, in the order in which they first come."""
+    alike: dict[tuple[str, str], list[FileNote]] = {}
+    for note in notes:
+        alike.setdefault((note.text, note.what), []).append(note)
+    for (text, what), same in alike.items():
+        subject = f"{counted(sum(note.count for note in same), what)} " if what else ""
+        names = list(dict.fromkeys(note.of for note in same if note.of))
+        yield f"{together(names)}: {subject}{text}" if names else f"{subject}{text}"
+
+
+def together(names: Sequence[str]) -> str:
+    """Names in a line, of many the first and how many there are beside them."""
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Rows of a file that a mapping takes. `notes` are filled while they are read; `pools` are the manifest's."""
+
+    file: FoundFile
+    rows: Iterable[Row]
+    notes: list[FileNote] = field(default_factory=list)
+    pools: Mapping[str, Any] = field(default_factory=dict)
+
+
+def told_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Pools of files that are (pool, what they hold, path): those of one pool that hold the same get a mark.
+
+    The mark is what their paths do not share, so that two runs of one model never become one pool.
+    """
+    paths: dict[tuple[str, str], list[str]] = {}
+    for pool, holds, path in named:
+        paths.setdefault((pool, holds), []).append(path)
+    made = []
+    for pool, holds, path in named:
+        alike = paths[pool, holds]
+        made.append(pool if len(alike) == 1 else f"{pool} ({_own_part(path, alike)})")
+    return made
+
+
+def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
+    """Pools of files that are (pool, what each holds, path): files of one pool that share nothing are its parts.
+
+    Where two of a pool share anything, all of its files are runs of their own and get marks.
+    """
+    seen: dict[str, set[Hashable]] = {}
+    shared = set()
+    for pool, holds, _ in named:
+        if not seen.setdefault(pool, set()).isdisjoint(holds):
+            shared.add(pool)
+        seen[pool] |= holds
+    return told_apart([(pool, "" if pool in shared else path, path) for pool, _, path in named])
+
+
+def _own_part(path: str, paths: Sequence[str]) -> str:
+    """A path without the folders at both ends that all the paths have."""
+    split = [one.split("/") for one in paths]
+    own, least = path.split("/"), min(map(len, split)) - 1
+    begin = next((i for i in range(least) if len({parts[i] for parts in split}) > 1), least)
+    end = next((i for i in range(least - begin) if len({parts[-1 - i] for parts in split}) > 1), least - begin)
+    return "/".join(own[begin : len(own) - end]) or path
