@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 import xgboost
 
 from generate.simulation.planted import STATES, PlantedModel, simulate_planted
-from replay.latent.boosted import boosted_scorer
 from replay.latent.fitting import fit_verifier
 from replay.latent.material import score_rows
 from replay.latent.model_rows import ModelRows
+from replay.latent.models import MODELS
 from replay.latent.state_rows import find_states
 from replay.latent.traced_values import read_traces
 from replay.latent.verifier_settings import VerifierSettings
@@ -87,7 +87,7 @@ def ours(path: Path, booster: xgboost.Booster) -> np.ndarray:
     size = len(traces.right)
     states, _ = find_states(log, STATES, (), (), traces.keys["trace_id"])
     table = np.full((size, len(states.places)), np.nan)
-    scorer = boosted_scorer(json.loads(booster.save_raw("json")))
+    scorer = MODELS["xgboost"].scorer(json.loads(booster.save_raw("json")))
     score_rows(ModelRows(traces, states, np.ones(size, bool), told=False), [scorer], np.zeros(size, np.int64), table)
     return np.concatenate([table[trace, place] for _, _, trace, place in states.groups])
 

@@ -21,22 +21,6 @@ from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
 from replay.sampling.prefix import Prefix
 from replay.sampling.stops import Agreement, Budget, Margin, Never, StopRule, Window
-from toolkit.moved import moved_modules
-
-moved_modules(
-    {
-        "replay.budgets": "replay.analyses.budgets.budgets",
-        "replay.curves": "replay.runs.compare.curves",
-        "replay.explain": "replay.runs.explain.explain",
-        "replay.gate_file": "replay.policies.gate_file",
-        "replay.gate_fitting": "replay.gatefit.fit",
-        "replay.gate_report": "replay.gatefit.report",
-        "replay.recommend": "replay.analyses.recommend.recommend",
-        "replay.Choice": "replay.Router",
-        "replay.Reading": "replay.Threshold",
-        "replay.Rule": "replay.StopRule",
-    }
-)
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration",

@@ -11,11 +11,15 @@ import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+import generate
+import replay
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
@@ -148,3 +152,9 @@ def test_benchmarks_find_what_they_import(path: Path, monkeypatch: pytest.Monkey
     """They run on quiet machines alone, so a name that moves away would be missed for long."""
     monkeypatch.syspath_prepend(str(path.parent))
     assert callable(runpy.run_path(str(path), run_name="imported")["main"])
+
+
+@pytest.mark.parametrize("package", [generate, replay])
+def test_no_function_hides_a_module_of_its_name(package: ModuleType) -> None:
+    modules = {path.name.removesuffix(".py") for folder in package.__path__ for path in Path(folder).iterdir()}
+    assert [name for name in modules - {"__init__"} if callable(getattr(package, name, None))] == []

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from replay import KINDS, ORDERS, SELECTS, STOPS, run
+from replay import KINDS, ORDERS, SELECTS, STOPS, Sample, load_policies, run
 from tests.replay.small import log, tables
 from thinkback.app import app
 from toolkit.columns import METRICS, OutcomeColumn
@@ -41,6 +41,12 @@ stop = { rule = "unanimous", size = [2, 3] }
 select = "latest"
 
 [[policy]]
+name = "agreed"
+kind = "sample"
+max_traces = 3
+select = { rule = "latest agreed", lead = [1, 2] }
+
+[[policy]]
 name = "from the back"
 kind = "sample"
 max_traces = 3
@@ -60,13 +66,13 @@ then = { kind = "nth", pool = "n3", number = 2 }
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
     before = [dict(registry) for registry in (KINDS, ORDERS, SELECTS, STOPS, METRICS)]
-    from tests.toys import backwards, latest, nth, tokens_per_right, unanimous
+    from tests.toys import agreed, backwards, latest, nth, tokens_per_right, unanimous
 
     METRICS["tokens_per_right"] = tokens_per_right.TOKENS_PER_RIGHT
     for toy in (nth.Nth, backwards.Backwards, unanimous.Unanimous):
         registry = {"Nth": KINDS, "Backwards": ORDERS, "Unanimous": STOPS}[toy.__name__]
         registry[getattr(toy, "kind", None) or toy.name] = toy
-    SELECTS["latest"] = latest.Latest()
+    SELECTS.update({"latest": latest.Latest, agreed.Agreed.name: agreed.Agreed})
     yield
     for registry, kept in zip((KINDS, ORDERS, SELECTS, STOPS, METRICS), before, strict=True):
         registry.clear()
@@ -89,7 +95,9 @@ def thinkback(*words: str) -> str:
 
 
 def test_the_command_replays_them(home: Path) -> None:
-    """By hand: the third trace is B, B, B; two of two agree on e1 alone, three of three never."""
+    """By hand: the third trace is B, B, B; two of two agree on e1 alone, three of three never; the answers that come
+    last are B, A, B, and those with two votes A, B, none.
+    """
     told = thinkback("replay", "log", "--policies", "policies.toml", "--resamples", "50", "--out", "o")
     outcomes = pl.read_parquet(home / "o" / "outcomes.parquet").sort("policy", "example_id")
 
@@ -102,6 +110,8 @@ def test_the_command_replays_them(home: Path) -> None:
     assert column("once they agree[stop.size=2]", "traces") == [2.0, 3.0, 3.0]
     assert column("once they agree[stop.size=2]", "ending") == ["rule", "cap", "cap"]
     assert column("once they agree[stop.size=2]", "answer") == ["A", "B", "B"]
+    assert column("agreed[select.lead=1]", "answer") == ["B", "A", "B"]
+    assert column("agreed[select.lead=2]", "answer") == ["A", "B", "A"]
     assert column("from the back", "answer") == ["B", "B", "B"]
     assert column("from the back", "verifications") == [1.0, 1.0, 1.0]
     assert column("third when wrong", "intervened") == [0.0, 1.0, 0.0]
@@ -223,6 +233,7 @@ def test_tuning_shows_a_metric_as_its_row_says(home: Path, monkeypatch: pytest.M
     [
         ("third", ("the one trace", "answer B (wrong)")),
         ("once they agree[stop.size=2]", ("the stopping rule held", "answer A (right)")),
+        ("agreed[select.lead=2]", ("select `latest agreed`", "answer A (right)")),
         ("from the back", ("answer B (wrong)", "1 verification,")),
         ("third when wrong", ("does not fire", "answer A (right)")),
     ],
@@ -240,3 +251,44 @@ def test_a_rule_that_is_not_built_in_is_checked_for_looking_ahead(home: Path, mo
     done = CliRunner().invoke(app, ["replay", "log", "--policies", "policies.toml", "--out", "o"])
     assert done.exit_code == 2
     assert "looks ahead" in done.output
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ('{ rule = "latest agreed", lead = 0 }', "`select.lead` is 0; it takes an integer, at least 1"),
+        ('{ rule = "latest agreed", led = 2 }', "unknown key `led` in `[select]`; did you mean `lead`?"),
+        ('{ rule = "latest", lead = 2 }', "select `latest` has no parameters; leave out `lead`"),
+        ('"latest agred"', "unknown select `latest agred`; did you mean `latest agreed`?"),
+    ],
+)
+def test_a_select_s_parameters_are_checked(home: Path, select: str, said: str) -> None:
+    text = f'[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nselect = {select}\n'
+    (home / "policies.toml").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(app, ["replay", "log", "--policies", "policies.toml", "--out", "o"])
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("select", ["latest agreed", "latest"])
+def test_a_shipped_select_in_either_form_may_have_parameters(select: str) -> None:
+    text = f'[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nselect = "{select}"\n'
+    policy = load_policies(text).policies[0]
+    assert isinstance(policy, Sample)
+    assert policy == Sample(name="p", max_traces=3, select=select)
+    records = {"latest agreed": {"rule": "latest agreed", "lead": 2}, "latest": {"rule": "Latest"}}
+    assert policy.selector.record() == records[select]
+
+
+def test_a_user_s_file_becomes_a_shipped_rule_by_one_line(home: Path) -> None:
+    """The same class by `--rules` and in the registry: the same outcomes."""
+    text = (Path(__file__).parent / "toys" / "latest.py").read_text(encoding="utf-8")
+    (home / "rules.py").write_text(text.replace('SELECTS["latest"] = Latest', ""), encoding="utf-8")
+    made = []
+    for name in ("Latest", "latest"):
+        file = f'[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nselect = "{name}"\n'
+        (home / "policies.toml").write_text(file, encoding="utf-8")
+        words = ("--rules", "rules.py") if name == "Latest" else ()
+        thinkback("replay", "log", "--policies", "policies.toml", "--resamples", "20", "--out", name, *words)
+        made.append(pl.read_parquet(home / name / "outcomes.parquet"))
+    assert made[0].equals(made[1])

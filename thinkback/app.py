@@ -14,9 +14,9 @@ from copy import copy
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_name
 
-from thinkback.command_examples import GroupWithExamples, WithExamples
 from thinkback.commands import (
     compare,
     curves,
@@ -44,8 +44,42 @@ from thinkback.commands import (
     validate,
 )
 from thinkback.console import complain
-from thinkback.options import LazyCommand
+from thinkback.options import LazyCommand, table
 from toolkit.errors import ThinkbackError
+
+
+def examples_of(command: str) -> tuple[str, ...]:
+    """The command lines that the help of a command, or of a group of them, shows."""
+    examples = table()["examples"]
+    if command in examples:
+        return tuple(examples[command])
+    group, _, name = command.partition(" ")
+    if group == "import" and name:
+        return (f"thinkback import {name} PATH --out mylog",)
+    return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
+
+
+class EndsWithExamples:
+    """The end of a help."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write them as they are, for they are to be copied."""
+        path, at = [], ctx
+        while at is not None and at.parent is not None:
+            path.append(at.info_name)
+            at = at.parent
+        with formatter.section("Examples"):
+            for line in examples_of(" ".join(reversed(path))):
+                formatter.write("".join(f"  {part}\n" for part in line.split("\n")))
+
+
+class WithExamples(EndsWithExamples, TyperCommand):
+    """A command whose help ends with examples."""
+
+
+class GroupWithExamples(EndsWithExamples, TyperGroup):
+    """A group of commands whose help ends with examples of them."""
+
 
 USER = 2
 INTERRUPTED = 130

@@ -13,6 +13,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +22,9 @@ import numpy as np
 from toolkit.errors import ThinkbackError, argument, listed, shown, suggest
 
 Made = TypeVar("Made")
+
+_read: ContextVar[tuple[type | None, Mapping[str, Any]]] = ContextVar("read", default=(None, {}))
+"""The class that is made of a table, and its values as the fields hold them."""
 
 NAMES: Mapping[Any, str] = {
     str: "a string",
@@ -91,12 +95,15 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
         if missing and key not in table:
             raise ThinkbackError(f"`{_dotted(place, key)}` is required")
     read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table}
+    before = _read.set((cls, read))
     try:
         return cls(**read)
     except ThinkbackError as error:
         if not place:
             raise
         raise type(error)(f"`{place}`: {error}") from None
+    finally:
+        _read.reset(before)
 
 
 class Checked:
@@ -107,10 +114,16 @@ class Checked:
 
 
 def check(instance: Any) -> None:
-    """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`."""
+    """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`.
+
+    What `from_table` has read of this class is in place, and is not checked again.
+    """
     cls: Any = type(instance)
+    of, read = _read.get()
     for name in _checked_fields(cls):
-        object.__setattr__(instance, name, converted(cls, name, getattr(instance, name)))
+        value = getattr(instance, name)
+        if of is not cls or read.get(name, read) is not value:
+            object.__setattr__(instance, name, converted(cls, name, value))
 
 
 def converted(cls: type, name: str, given: Any, place: str = "") -> Any:

@@ -19,12 +19,15 @@ from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
-from replay.sampling.prefix import NONE, LazyArrays, Prefix, Revealed
+from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes
 from replay.sampling.selects import Select
 from replay.sampling.stops import CrossingRule
 from replay.sampling.unscored import PARTIAL, Unscored
 
 NEVER_MISSING = np.iinfo(np.int32).max
+COUNTED = {"traces": "traces", "valid": "valid_traces"}
+"""Statistics that are a cost, by the cost's name."""
+TOKENS = ("prompt_tokens", "completion_tokens", "verification_tokens")
 
 
 @dataclass(frozen=True)
@@ -143,23 +146,8 @@ class Trajectory:
     @cached_property
     def prefix(self) -> Prefix:
         """The statistics that a stopping rule may read."""
-        votes, best, paid = self.revealed.votes, self.revealed.best, self.costs[:, 1:]
-        prompt, completion, checks = (AT[c] for c in ("prompt_tokens", "completion_tokens", "verification_tokens"))
-        calibration = self.walk.calibration
-        decides = best if calibration is None else self.revealed.best_by(calibration.apply(self.revealed.score))
         return Prefix(
-            traces=_counts(paid[..., AT["traces"]]),
-            valid=_counts(paid[..., AT["valid_traces"]]),
-            answers=votes.answers,
-            votes=votes.votes,
-            second_votes=votes.second_votes,
-            run=votes.run,
-            verified=best.verified,
-            verified_answers=best.verified_answers,
-            best_score=best.best_score,
-            lead=decides.lead,
-            last_score=self.revealed.score,
-            tokens=paid[..., prompt] + paid[..., completion] + paid[..., checks],
+            statistics=LazyArrays(STATISTICS, self._statistic),
             features=LazyArrays(self.pool.features, self._feature),
             examples=LazyArrays(self.examples.columns, lambda name: _column(self.examples[name])),
             revealed=self.revealed,
@@ -168,7 +156,25 @@ class Trajectory:
     @cached_property
     def scored_prefix(self) -> Prefix:
         """The same by the scores themselves, calibrated or not, which a select may read."""
-        return self.prefix if self.walk.calibration is None else replace(self.prefix, lead=self.revealed.best.lead)
+        if self.walk.calibration is None:
+            return self.prefix
+        known, lead = self.prefix.statistics, self.revealed.best.lead
+        by_score = LazyArrays(STATISTICS, lambda name: lead if name == "lead" else known[name])
+        return replace(self.prefix, statistics=by_score)
+
+    def _statistic(self, name: str) -> np.ndarray:
+        """A statistic after each step (E, S); the lead by calibrated scores, where there are any."""
+        paid, revealed, calibration = self.costs[:, 1:], self.revealed, self.walk.calibration
+        if name in COUNTED:
+            return _counts(paid[..., AT[COUNTED[name]]])
+        if name == "tokens":
+            prompt, completion, checks = (AT[cost] for cost in TOKENS)
+            return paid[..., prompt] + paid[..., completion] + paid[..., checks]
+        if name == "last_score":
+            return revealed.score
+        if name == "lead" and calibration is not None:
+            return revealed.best_by(calibration.apply(revealed.score)).lead
+        return getattr(revealed.votes if name in Votes.__dataclass_fields__ else revealed.best, name)
 
     def _feature(self, name: str) -> np.ndarray:
         """A feature of the trace that each step reveals (E, S), NaN where there is none."""

@@ -1,4 +1,4 @@
-"""The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`)."""
+"""The kinds of policies: one module each; `stages` has what their explanations share."""
 
 from replay.kinds.act import Act
 from replay.kinds.graded import Graded

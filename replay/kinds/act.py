@@ -15,9 +15,8 @@ from replay.data.needs import Needs, revisions, slice_name
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
 from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
-from replay.kinds.trace_rows import TRACE_SCHEMA, trace_rows
-from replay.policies.base import Evaluator, Policy, Stage
-from replay.policies.policy_errors import errors_of
+from replay.kinds.stages import TRACE_SCHEMA, trace_rows
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from toolkit.errors import shown
 from toolkit.settings import of_kind, setting
 
@@ -74,7 +73,7 @@ class Act(Policy):
         with errors_of(self.name):
             contents.require_pool(self.base)
             contents.require_action(self.action)
-            return replace(self, pool=contents.revision_pool(self.action, self.base, self.pool))
+            return self.filled(pool=contents.revision_pool(self.action, self.base, self.pool))
 
     def needs(self, contents: Contents) -> Needs:
         """Its revisions and their base."""

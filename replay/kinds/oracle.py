@@ -1,25 +1,314 @@
-"""Kind `oracle`: diagnostics that see the reference answer. What each rule does is in `oracle_rules`."""
+"""Kind `oracle`: diagnostics that see the reference answer, each by a rule of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
-from replay.engine.calls import PolicyPath
-from replay.engine.mixing import gain
-from replay.kinds.oracle_rules import CHOOSING, MATCHING, RULES, OracleRule
+from replay.engine import outcome as ends
+from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost, one_trace
+from replay.engine.costs import COSTS
+from replay.engine.mixing import Columns, choose, gain, mixture, needs_both
+from replay.engine.outcome import Outcome
+from replay.engine.revisions import mean_of, revision
 from replay.kinds.sample import Sample
-from replay.kinds.trace_rows import COST_COLUMNS, cost_row, known
-from replay.policies.base import Evaluator, Policy, Ranking, Stage
-from replay.policies.policy_errors import errors_of
+from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, trace_rows, traces_there
+from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
+
+LACKS = "has no trace, fewer than a revision read, or a gap"
+
+
+class OracleRule:
+    """A rule: it chooses among logged traces, or matches two policies at a rate."""
+
+    sees_gold: ClassVar[bool] = True
+    single: ClassVar[bool] = False
+    """Whether it chooses one trace."""
+    needs_base: ClassVar[bool] = False
+    matched: ClassVar[bool] = False
+    """Whether it is made of two policies."""
+    sees_all: ClassVar[bool] = False
+    """Whether it ranks all examples of a run."""
+    says: ClassVar[str] = ""
+    """What it does, in words."""
+    rows_are: ClassVar[str] = "rows"
+    """What an outcome is a mean over, where it is one."""
+
+
+class ChoosingRule(OracleRule, ABC):
+    """A rule that chooses among logged traces."""
+
+    @abstractmethod
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+        """What it chooses of the pools and actions in `of`."""
+
+    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
+        """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
+        chosen = self.choose(block, base, of).chosen
+        names = [*([str(base)] if self.needs_base else []), *slice_names(block, base, of)]
+        looked = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
+        unseen = [trace for trace in self.beside(block, base, of) if trace not in looked]
+        traces = (*looked, *unseen)
+        rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
+        columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
+        schema = {**columns, **TRACE_SCHEMA}
+        frame = pl.DataFrame(rows, schema=schema)
+        if chosen is not None:
+            mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
+            frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
+        kept = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
+        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {kept}" if unseen else "", traces=traces)
+
+    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """Traces that it pays for beside those that it looks at, on the one example of a block."""
+        return ()
+
+
+class MatchingRule(OracleRule, ABC):
+    """A rule that matches two policies at a rate."""
+
+    matched = True
+
+    @abstractmethod
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
+
+
+def slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
+    """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
+    return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
+
+
+class AnyRight(ChoosingRule):
+    """The first right trace of `of` in its order, then by sample index, else the first of all.
+
+    With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
+    base's sample 0 and those that a revision read, each once.
+    """
+
+    single = True
+    says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
+
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+        """The chosen trace of each example."""
+        examples, names = len(block.examples), slice_names(block, base, of)
+        reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
+        paid = {}
+        bill = _bill(block, base, of, names)
+        for number, (name, needed) in enumerate(bill.items()):
+            pool = block.pools[name]
+            lacks = (pool.size < needed) | (pool.whole & (pool.behind_gap > 0))
+            reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
+            count = np.where(name in names, pool.size, needed)
+            paid[name] = np.arange(pool.code.shape[1]) < count[:, None]
+            costs += _paid(pool.code, pool.costs, paid[name], count)
+        pools = [block.pools[name] for name in names]
+        slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
+        sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
+        judged, credit, word, there = (
+            np.concatenate([getattr(pool, name) for pool in pools], axis=1)
+            for name in ("judgement", "credit", "word", "there")
+        )
+        best = np.where(there & ~np.isnan(judged), judged, -1.0).argmax(axis=1)
+        at = np.arange(examples), best
+        outcome = Outcome(
+            reason=reason,
+            reasons=("served", *(f"`{name}` {LACKS}" for name in bill)),
+            costs=costs,
+            correct=judged[at],
+            credit=credit[at],
+            words=word[at][None, :],
+            shares=None,
+            rows=np.ones(examples, dtype=np.int64),
+            ending=np.full(examples, ends.CAP, dtype=np.int8),
+        )
+        calls = CallSegment({(name, None): certain(on.astype(float)) for name, on in paid.items()})
+        made = Realization(np.ones(examples), (calls,))
+        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
+
+    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """What the revisions read of the base, and its sample 0 in any case."""
+        if base is None:
+            return ()
+        needed = int(_bill(block, base, of, slice_names(block, base, of))[base][0])
+        return tuple((base, sample) for sample in range(min(needed, int(block.pools[base].size[0]))))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Traces of equal weight that an oracle may choose together, and what their mean would be worth and cost."""
+
+    name: str  # of its pool or action
+    traces: list[tuple[str, int]]  # (slice, sample)
+    realizations: list[Realization]
+    value: np.ndarray  # (E,) mean correctness, -1 where there is none
+    tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
+
+
+class BestAction(ChoosingRule):
+    """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
+
+    Ties: base, then fewer total tokens, then name, then sample index.
+    """
+
+    single = True
+    needs_base = True
+    together: ClassVar[bool] = False
+    """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
+    says = "the best outcome of the base and of `of` is the answer, and it alone is paid"
+    rows_are = "traces"
+
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+        """The best candidate of each example."""
+        first = str(base)
+        names = dict(zip(of, slice_names(block, base, of), strict=True))
+        reason, reasons = np.zeros(len(block.examples), dtype=np.int16), ["served"]
+        for entry in (first, *of):
+            name = names.get(entry, entry)
+            pool = block.pools[name]
+            short = block.pools[first].size < pool.reads.max(axis=1, initial=0) if name != entry else False
+            lacks = (pool.size == 0) | short | (pool.whole & (pool.behind_gap > 0))
+            reasons.append(f"`{name}` {LACKS}")
+            reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
+        candidates = self.candidates(block, first, names)
+        best = _best(candidates)
+        traces: list[tuple[str, int]] = []
+        made: list[Realization] = []
+        for number in np.unique(best):
+            traces += candidates[number].traces
+            made += [one.where(best == number) for one in candidates[number].realizations]
+        outcome = mean_of(block, traces, made, reason, tuple(reasons))
+        chosen = None
+        if self.single:
+            slices = tuple(dict.fromkeys(name for name, _ in traces))
+            where, which = np.zeros(len(best), dtype=np.int64), np.zeros(len(best), dtype=np.int64)
+            for (name, index), one in zip(traces, made, strict=True):
+                where[one.weight > 0], which[one.weight > 0] = slices.index(name), index
+            chosen = ChosenTraces(slices, where, which)
+        return PolicyPath(outcome, tuple(made), chosen, {})
+
+    def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[Candidate]:
+        """The base attempt, then what it may choose of each entry of `of`, which `names` maps to its slice."""
+        found = [_candidate(block, base, base, [0], True)]
+        for entry in sorted(names):
+            samples = list(range(block.pools[names[entry]].code.shape[1]))
+            for group in [samples] if self.together else [[sample] for sample in samples]:
+                found.append(_candidate(block, base, names[entry], group, names[entry] == entry))
+        return found
+
+
+class BestExpectedAction(BestAction):
+    """The pool or action with the highest mean correctness."""
+
+    single = False
+    together = True
+    says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
+
+    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
+        """Its traces, then the means that it compares."""
+        yield from super().stages(name, block, base, of)
+        candidates = self.candidates(block, str(base), dict(zip(of, slice_names(block, base, of), strict=True)))
+        best = int(_best(candidates)[0])
+        rows = [
+            {
+                "of": one.name if number else f"the base, sample 0 of {one.name}",
+                "correct": None if one.value[0] < 0 else float(one.value[0]),
+                "tokens": None if np.isinf(one.tokens[0]) else float(one.tokens[0]),
+                "chosen": number == best,
+            }
+            for number, one in enumerate(candidates)
+        ]
+        schema = {"of": pl.String, "correct": pl.Float64, "tokens": pl.Float64, "chosen": pl.Boolean}
+        yield Stage("means", pl.DataFrame(rows, schema=schema))
+
+
+class MatchedRate(MatchingRule):
+    """`then` on the examples that gain most from it; both policies are needed on each."""
+
+    sees_all = True
+    says = "whether it intervenes depends on all examples of a run"
+
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """`then` on these examples."""
+        path = choose(on, then, base, columns)
+        reason, reasons = needs_both(base.outcome, then.outcome)
+        return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
+
+
+class MatchedRandom(MatchingRule):
+    """The coin: the mean of both policies, weighted by the rate."""
+
+    sees_gold = False
+    says = "the mean of both policies, weighed by the rate"
+    rows_are = "outcomes of its two policies"
+
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Their mixture."""
+        return mixture(rate, base, then, columns)
+
+
+CHOOSING: Mapping[str, ChoosingRule] = {
+    "any": AnyRight(),
+    "action": BestAction(),
+    "expected_action": BestExpectedAction(),
+}
+MATCHING: Mapping[str, MatchingRule] = {"matched_rate": MatchedRate(), "matched_random": MatchedRandom()}
+RULES: Mapping[str, OracleRule] = {**CHOOSING, **MATCHING}
+
+
+def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
+    """The traces `samples` of a slice as one candidate."""
+    pool, made = block.pools[name], []
+    value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
+    count = np.sum([pool.size > sample for sample in samples], axis=0)
+    for sample in samples:
+        on = pool.size > sample
+        if first_attempts:
+            segment = CallSegment({(name, None): one_trace(pool, sample)})
+        else:
+            segment = revision(block, base, name, sample)
+        made.append(Realization(on / np.maximum(count, 1), (segment,)))
+        costs = extra_cost(block, [segment], [])
+        paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
+        tokens += np.where(on, paid, 0.0)
+        value += np.where(on, np.nan_to_num(pool.judgement[:, sample], nan=-1.0), 0.0)
+    known = count > 0
+    mean = np.where(known, value / np.maximum(count, 1), -1.0)
+    cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
+    return Candidate(name, [(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+
+
+def _best(candidates: Sequence[Candidate]) -> np.ndarray:
+    """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
+
+
+def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
+    needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
+    if base is not None:
+        read = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
+        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *read])
+    return needed
+
+
+def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], on: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Costs (E, C) of each example's first `count` traces, which are `on` (E, T), one after the other."""
+    total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in values.items()}
+    total |= {"traces": count, "valid_traces": (on & (code >= 0)).sum(axis=1)}
+    total["generation_s"] = total["latency_s"]
+    return np.stack([np.broadcast_to(total.get(name, 0.0), count.shape) for name in COSTS], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

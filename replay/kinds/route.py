@@ -13,8 +13,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose
-from replay.policies.base import Evaluator, Policy, Stage
-from replay.policies.policy_errors import errors_of
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
 from toolkit.settings import check, from_table, setting
 

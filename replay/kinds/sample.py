@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from replay.data.block import LogBlock
+from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
+from replay.data.given_up import SECONDS, cut_name, seconds_column
 from replay.data.needs import Needs
-from replay.engine.calls import PolicyPath
-from replay.engine.cuts import Cut, cut, reasons
+from replay.engine.calls import Calls, CallSegment, ChosenTraces, PolicyPath, Realization, any_one
+from replay.engine.cuts import Cut, abandoned_calls, cut, paid_segment, reasons
 from replay.engine.expectation import expected_outcome, mean_of_one
+from replay.engine.fitting import fit_calibration, fit_prior
 from replay.engine.outcome import Outcome, RunSums
-from replay.engine.sets import SET_COLUMNS, measure_sets
-from replay.engine.trajectory import Walk, listwise_costs, walk_block
-from replay.kinds import sample_steps
-from replay.kinds.sample_abandon import abandon_needs, abandon_stage, payable, require_abandon, unknown_seconds
-from replay.kinds.sample_combinations import broken_combinations
-from replay.kinds.sample_conformal import set_stage
-from replay.kinds.sample_fits import fits_of
-from replay.kinds.sample_paths import path_of_any, path_of_runs
-from replay.kinds.sample_remarks import rows_left_out, score_remarks
-from replay.policies.base import Evaluator, Fit, Policy, Stage
-from replay.policies.payable import Payable
-from replay.policies.policy_errors import errors_of
-from replay.policies.remarks import Remark, RemarkKind
-from replay.sampling.abandon import Abandon
+from replay.engine.sets import SET_COLUMNS, fit_conformal, measure_sets
+from replay.engine.trajectory import Walk, fates_of, listwise_costs, walk_block
+from replay.kinds.stages import abandon_stage, pool_stage, set_stage, step_stages, why_ended
+from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
+from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
+from replay.sampling.abandon import NAMED_TOKENS, Abandon
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
-from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, Prior
-from replay.sampling.order_settings import order_given, order_of, with_order_keys
+from replay.sampling.known import STOP, order_given, order_of, select_given, select_of, with_order_keys
+from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, NullRows, Prior
 from replay.sampling.orders import Generation, Order
-from replay.sampling.own_selects import select_from, select_rule, selector_of
-from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ThinkbackError, argument, shown, suggest
+from toolkit.errors import ThinkbackError, argument, counted, listed, shown, suggest
+from toolkit.notes import Severity
 from toolkit.settings import from_table, setting
 
 
@@ -94,7 +87,7 @@ class Sample(Policy):
     def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
         """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
-        read = {"stop": stop_from, "select": select_from}
+        read = {"stop": STOP.rule, "select": select_given}
         rules = {key: read[key](table[key], own) for key in read if key in table}
         return super().from_table({**table, **rules}, own)
 
@@ -104,10 +97,10 @@ class Sample(Policy):
         super().__post_init__()
         with errors_of(self.name):
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
-            object.__setattr__(self, "stop", stop_rule(self.stop))
-            object.__setattr__(self, "select", select_rule(self.select))
+            object.__setattr__(self, "stop", STOP.rule(self.stop))
+            object.__setattr__(self, "select", select_given(self.select))
         self._check_learned()
-        for why in broken_combinations(self):
+        for why in self._contradictions():
             raise self.refuse(why)
 
     @cached_property
@@ -115,10 +108,10 @@ class Sample(Policy):
         """The order with its parameters, which are keys of the policy."""
         return order_of(self.order, vars(self))
 
-    @property
+    @cached_property
     def selector(self) -> Select:
         """The select rule."""
-        return selector_of(self.select)
+        return select_of(self.select)
 
     @property
     def readers(self) -> dict[str, StopRule | Select | Order]:
@@ -179,6 +172,32 @@ class Sample(Policy):
         """Those of prediction sets, where it makes them."""
         return () if self.conformal is None else tuple(find(name) for name in SET_COLUMNS)
 
+    def _contradictions(self) -> Iterator[str]:
+        """Each way in which its keys contradict each other, in words."""
+        order, select, stop = self.ordering, self.selector, self.stop
+        if select.one_trace and self.max_traces != 1:
+            yield f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}'
+        if self.verifies and self.verifier is None:
+            reader = next(what for what, part in self.readers.items() if SCORES in part.reads)
+            yield f"its {reader} reads scores, so it needs a `verifier`"
+        if order.verifies_later and not stop.between_verifications:
+            why = "because it is looked at after verifications and not after traces"
+            yield f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, {why}'
+        if order.verifies_later and SCORES not in select.reads:
+            known = f"`best`, `weighted` or one of your own, not `{self.select}`"
+            yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
+        if order.lazy and self.width != 1:
+            yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
+        means_best = order.drawn and select.by_score and stop.verification_budget is not None
+        if self.expected and not (means_best or self.means_one):
+            whole = '`order = "random"`, `select = "best"` and a budget of verifications, or `select = "first"`'
+            yield f"`expected` needs {whole} with neither order nor stop"
+        if self.expected and self.orders is not None:
+            yield "`expected` is already exact over all orders; leave out `orders`"
+        if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
+            why = "the one scores traces after their first tokens, the other whole ones"
+            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}, so they are two"
+
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
             raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
@@ -205,7 +224,7 @@ class Sample(Policy):
             pools = contents.pools
             if len(pools) != 1:
                 raise self.refuse(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
-            return replace(self, pool=next(iter(pools))).resolve(contents)
+            return self.filled(pool=next(iter(pools))).resolve(contents)
         with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifier is not None:
@@ -228,7 +247,7 @@ class Sample(Policy):
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
                 "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
             )
-        return replace(self, lowest_score=lowest)
+        return self.filled(lowest_score=lowest)
 
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
@@ -249,11 +268,25 @@ class Sample(Policy):
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
         made = self
         for settings in self.learns:
-            plain = replace(made, conformal=None)
-            fits = fits_of(str(self.pool), str(self.verifier), self.features, plain.walks()[0], plain.cutting)
-            shared, fitted = fits[settings.key]
-            made = replace(made, **{settings.key: fit(made, settings, shared or (plain.cache_key,), fitted)})
+            plain = made.filled(conformal=None)
+            shared, fitted = plain._fits()[settings.key]
+            made = made.filled(**{settings.key: fit(made, settings, shared, fitted)})
         return made
+
+    def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
+        """By the key of what is learnt: what policies share that share the fit, and the fit of a block."""
+        pool, verifier, features = str(self.pool), str(self.verifier), self.features
+        return {
+            "prior": (
+                (pool, verifier, features),
+                lambda block, one: fit_prior(block.pools[pool], verifier, features, one),
+            ),
+            "calibration": ((pool, verifier), lambda block, one: fit_calibration(block.pools[pool], verifier, one)),
+            "conformal": (
+                (self.cache_key,),
+                lambda block, one: fit_conformal(block, self.walks()[0], self.cutting(block), one),
+            ),
+        }
 
     # ---- a block ----
 
@@ -341,19 +374,19 @@ class Sample(Policy):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
         if self.means_one:
-            yield sample_steps.pool_stage(block, self.name, walks[0])
+            yield pool_stage(block, self.name, walks[0])
         if self.abandon is not None:
             yield abandon_stage(block, self.name, walks[repetition], how, self.means_one)
         if self.means_one:
             return
-        yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
+        yield from step_stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
             trajectory = walk_block(block, walks[repetition])
             yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending(self, ending: str) -> str:
         """In words."""
-        return sample_steps.why(ending, self.max_traces, self.stop.cuts)
+        return why_ended(ending, self.max_traces, self.stop.cuts)
 
     def rows_of(self, on: Evaluator) -> str:
         """Orders, or the traces that may win under `expected`."""
@@ -396,3 +429,193 @@ class Sample(Policy):
 def attempt(name: str, pool: str, against: str | None = None) -> Sample:
     """The first attempt of a pool."""
     return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
+
+
+EVERY = "every example"
+
+
+def every_example(pool: str | None) -> Sample:
+    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
+
+    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
+    that some other policy can serve.
+    """
+    return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
+
+
+def path_of_any(pool: LoggedPool, abandon: Abandon | None, outcome: Outcome) -> PolicyPath:
+    """One trace of the pool, each as likely as the others."""
+    calls: Calls = {(pool.name, None): any_one(pool)}
+    if abandon is not None:
+        share = 1 / np.maximum(pool.size, 1)
+        cut = cut_name(pool.name, abandon.tokens)
+        calls = abandoned_calls(pool.name, cut, abandon.verifier, fates_of(pool, abandon), pool.there, share)
+    segment = CallSegment(calls)
+    return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
+
+
+def path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
+    """A realization for each order; `selector` tells the chosen trace of a policy with one."""
+    made, chosen = [], None
+    for walk, step in outcome.runs:
+        trajectory = walk_block(block, walk)
+        made.append(Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),)))
+        if selector is not None:
+            sample = trajectory.chosen_sample(selector, step)
+            chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
+            if trajectory.fates is not None and walk.cut is not None:
+                cut = trajectory.fates.given_up[np.arange(len(step)), sample]
+                chosen = ChosenTraces((walk.pool, walk.cut), cut.astype(np.int64), sample)
+    return PolicyPath(outcome, tuple(made), chosen, {}, orders)
+
+
+ROUNDING = 1e-6
+"""A score counts as outside 0 to 1 when it is farther out than this."""
+MAX_NAMED = 5
+"""Policies that are named at most."""
+
+
+def _outside(verifiers: Counts) -> str:
+    several = len(verifiers) > 1
+    return f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]"
+
+
+def _clipped(verifiers: Counts) -> list[str]:
+    return [
+        f"{_outside(verifiers)}. The surrogate clips its predictions to [0, 1]; where all are clipped, traces are "
+        "verified in generation order (with `bonus`: by uncertainty)"
+    ]
+
+
+def _negative(verifiers: Counts) -> list[str]:
+    return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
+
+
+def _raw_margin(verifiers: Counts) -> list[str]:
+    return [f"{_outside(verifiers)}; the stop `margin` is in units of these raw scores"]
+
+
+NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)
+CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
+RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
+
+
+def score_remarks(
+    verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
+) -> Iterator[Remark]:
+    """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
+    if summed and (scores < 0).any():
+        yield Remark(NEGATIVE, verifier)
+    if (predicted or raw_margin) and ((scores < -ROUNDING) | (scores > 1 + ROUNDING)).any():
+        if predicted:
+            yield Remark(CLIPPED, verifier)
+        if raw_margin:
+            yield Remark(RAW_MARGIN, verifier)
+
+
+def rows_left_out(lost: NullRows) -> RemarkKind:
+    """The remark on policies with a prior whose fit left the same rows out, which they share."""
+    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(lost,))
+
+
+def _left_out(policies: Counts, lost: NullRows) -> list[str]:
+    traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
+    features = "feature" if len(lost.features) == 1 else "one of the features"
+    return [
+        f"prior of {listed(list(policies), MAX_NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+        f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
+    ]
+
+
+BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
+"""Columns of traces that are known before a trace is written."""
+
+
+def require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
+    """Raise for what a log lacks, and on a pool whose traces depend on each other."""
+    contents.require_verifier(abandon.verifier, " for `abandon`")
+    late = _later(contents, abandon.verifier, abandon.tokens)
+    if late is not None:
+        raise ThinkbackError(
+            f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
+            f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
+            f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
+        )
+    if "completion_tokens" not in contents.trace_columns:
+        raise ThinkbackError("`abandon` needs `completion_tokens` of traces, and the log has none")
+    if pool in contents.whole:
+        raise ThinkbackError(
+            f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be given up: "
+            "leave out `abandon`"
+        )
+
+
+def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
+    """What a verifier that was fitted on the log reads that is not there after so many tokens; None where it is."""
+    record = contents.fitted.get(verifier)
+    if record is None:
+        return None
+    settings = record["settings"]
+    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    own = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
+    late = next((token for _, token in own if not 0 <= token < tokens), None)
+    if late is not None:
+        return f"states at token {late}"
+    for given in settings["inputs"]:
+        source, _, rest = given.partition(":")
+        if source == "verifier" and not _early(rest, tokens):
+            return _later(contents, rest, tokens) if rest in contents.fitted else f"`{given}`"
+        if source == "tokens" or (source == "trace" and rest not in BEFORE):
+            return f"`{given}`"
+    return None
+
+
+def _early(verifier: str, tokens: int) -> bool:
+    """Whether a verifier by its name scored traces after no more than so many tokens."""
+    named = NAMED_TOKENS.fullmatch(verifier)
+    return named is not None and int(named[1]) <= tokens
+
+
+def abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
+    """The verifier's scores, and the seconds of the first tokens where the log has them."""
+    seconds = (seconds_column(cost, abandon.tokens) for cost in SECONDS)
+    logged = [name for name in seconds if name in contents.trace_columns and contents.trace_columns[name].is_numeric()]
+    return Needs(
+        pools=frozenset([pool]),
+        scores=frozenset([(pool, abandon.verifier)]),
+        trace_columns=frozenset(logged),
+        cuts=frozenset([(pool, abandon.tokens)]),
+    )
+
+
+def payable(
+    pool: LoggedPool, within: np.ndarray, verifier: str | None, unscored: Unscored, abandon: Abandon | None
+) -> Iterator[Payable]:
+    """The verifications of the traces `within` (E, T) that a policy may pay: by its verifier, and to give traces up."""
+    valid = pool.code >= 0
+    if abandon is not None:
+        fates = fates_of(pool, abandon)
+        valid &= ~fates.given_up
+        yield Payable(pool.name, abandon.verifier, within & fates.checked)
+    if verifier is not None:
+        yield Payable(pool.name, verifier, within & valid, unscored)
+
+
+def unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
+    """Of the traces `within` (E, T) that are given up: how many have no seconds."""
+    logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
+    given_up = fates_of(logged, abandon).given_up & within
+    for cost in SECONDS:
+        lacks = np.isnan(cut_short.costs[cost]) & ~np.isnan(logged.costs[cost])
+        if count := int((given_up & lacks).sum()):
+            yield Remark(NO_SECONDS, seconds_column(cost, abandon.tokens), count)
+
+
+def _no_seconds(columns: Counts) -> list[str]:
+    return [
+        "traces that are given up have no seconds, since the log has none of their first tokens (columns of traces: "
+        f"{listed(sorted(columns))}); so means of seconds are dashes"
+    ]
+
+
+NO_SECONDS = RemarkKind("given_up_seconds", _no_seconds)

@@ -16,12 +16,11 @@ from replay.engine.calls import Calls, CallSegment, PolicyPath, Realization, bey
 from replay.engine.mixing import either, paid, pick, predicted
 from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
-from replay.kinds.trace_rows import cost_row
-from replay.policies.base import Evaluator, Policy, Stage, SweptGate, nested
+from replay.kinds.stages import cost_row
+from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Gate, Signals, Threshold, gate_from, gate_given
-from replay.policies.payable import Payable
-from replay.policies.policy_errors import errors_of
+from replay.policies.remarks import Payable
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log
 from toolkit.settings import setting
@@ -101,7 +100,7 @@ class When(Policy):
         return SweptGate(
             self,
             one.falling,
-            at=lambda value: replace(self, gate=one.at(value)),
+            at=lambda value: self.filled(gate=one.at(value)),
             signal=lambda on: self.gated(on).signals[key].value,
             shares=one.shares,
         )

@@ -1,22 +1,28 @@
-"""Fitting a verifier on traces of a log, and scoring all of its traces, none by a model that has seen its question."""
+"""Fitting a verifier on traces of a log, and scoring all of its traces, none by a model that has seen its question.
+
+A verifier that reads scores of others in folds is fitted on scores by models that saw neither fold (nested).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from replay.data.conditions import CONDITION, matching
-from replay.latent.folds import assign_folds, parts_of
-from replay.latent.material import Material, read_material, verifier_names
+from replay.data.fitted_scores import fitted_verifiers, folds_of
+from replay.latent.material import Material, Values, read_material, verifier_names
 from replay.latent.models import Document
-from replay.latent.nested import nested_values
 from replay.latent.state_rows import MOST_NAMED
 from replay.latent.traced_values import NO_FOLD, Traces
 from replay.latent.verifier_settings import STATES, VerifierSettings
+from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
@@ -217,3 +223,180 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
             note("unscored", f"{counted(unscored, 'trace')} of questions that were trained on got no score (no folds)")
         )
     return made
+
+
+def assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """The fold (N,) of each trace of a question that is trained on, of whatever pool, else -1.
+
+    `trained` (N,): the traces that are trained on. Where a score that is read was made in folds, these are taken, and
+    `count` says nothing; questions without one are dealt to them. Folds have about equal shares of right traces.
+    """
+    known = traces.fold != NO_FOLD
+    inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
+    if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
+        raise ThinkbackError(
+            "the scores that are read have different folds for copies of one question, or for questions of one "
+            "cluster, so that no fold is unseen by all: leave them out of the inputs"
+        )
+    count = max(inherited.values()) + 1 if inherited else count
+    groups = np.unique(traces.group[trained])
+    free = np.array([group for group in groups if group not in inherited], np.int64)
+    if len(groups) < max(count, 2):
+        raise ThinkbackError(
+            f"{argument('train_on')} holds on {len(groups):,} questions, which make no {max(count, 2)} folds: take more"
+        )
+    dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
+    of_group = dealt | inherited
+    return np.array([of_group.get(group, NO_FOLD) for group in traces.group.tolist()], np.int64)
+
+
+def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int, int]:
+    """A fold for each question, so that the shares of right traces are alike."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    groups, right = traces.group[rows], traces.right[rows]
+    size = len(np.unique(groups))
+    if size < count:  # some questions beside those whose folds are known
+        order = np.random.default_rng(seed).permutation(count)
+        return dict(zip(np.unique(groups).tolist(), order[:size].tolist(), strict=True))
+    if max(right.sum(), (1 - right).sum()) < count:  # too few of either class to share out
+        order = np.random.default_rng(seed).permutation(size) % count
+        return dict(zip(np.unique(groups).tolist(), order.tolist(), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a class in fewer questions than folds is warned of elsewhere
+        dealer = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
+        parts = dealer.split(np.zeros((len(right), 1)), right.astype(int), groups)
+        return {int(group): fold for fold, (_, inside) in enumerate(parts) for group in np.unique(groups[inside])}
+
+
+def parts_of(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
+    """The rows (N,) that each model is trained on: one model without each fold, and last one that sees all."""
+    count = int(folds.max(initial=NO_FOLD)) + 1
+    return [*(trained & (folds != fold) for fold in range(count)), trained]
+
+
+INPUT = "verifier:"
+
+
+Unseen = frozenset[int]
+"""Folds that a model has not seen."""
+
+
+def nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
+    """For each fold what is read (N, V) of the traces of the other folds, by models that saw neither. `folds` (N,).
+
+    Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
+    """
+    inputs = folded_inputs(log, material.settings)
+    if not inputs:
+        return {}
+    fold_of = _fold_of_group(material, folds)
+    pairs = [frozenset(pair) for pair in combinations(range(count), 2)]
+    scores = {name: _scores_without(log, name, pairs, fold_of) for name in inputs}
+    return {
+        fold: _with_scores(
+            material, scores, [None if own in (NO_FOLD, fold) else frozenset((fold, own)) for own in folds.tolist()]
+        )
+        for fold in range(count)
+    }
+
+
+def folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
+    """The verifiers that are read and have scores out of fold."""
+    read = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
+    return tuple(folds_of(log, read)["verifier"].unique().sort())
+
+
+def _scores_without(
+    log: Log, verifier: str, unseen: Sequence[Unseen], fold_of: Mapping[int, int]
+) -> dict[Unseen, dict[str, float]]:
+    """By sets of folds the scores, by trace, of traces in one of these folds by the verifier as it would be without
+    them.
+    """
+    record = _record(log, verifier)
+    settings = _settings(record, verifier)
+    material = read_material(log, settings)
+    fitted_at = record.get("places") or [list(place) for place in material.places]
+    material = material.at([number for number, place in enumerate(material.places) if list(place) in fitted_at])
+    ids = matching(log, record["trained_on"]["where"], "train_on")
+    chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
+    trained = material.held & chosen
+    _check_same(log, material, trained, record, verifier)
+    folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
+    parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
+    if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
+        raise ThinkbackError(
+            f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
+            f"{argument('train_on')}"
+        )
+    inputs = folded_inputs(log, settings)
+    needed = {one | {fold} for one in unseen for fold in set(folds.tolist()) - {NO_FOLD}}
+    scores = {name: _scores_without(log, name, sorted(needed, key=sorted), fold_of) for name in inputs}
+    values = {
+        number: _with_scores(material, scores, [one | {fold} if fold != NO_FOLD else None for fold in folds.tolist()])
+        for number, one in enumerate(unseen)
+        if inputs
+    }
+    fits = material.fit(parts, values)
+    at = material.names.index(verifier)
+    found = {}
+    for number, one in enumerate(unseen):
+        keep = material.held & np.isin(folds, list(one))
+        table = material.score(fits, np.full(len(keep), number), keep, values.get(number))[:, at]
+        known = ~np.isnan(table)
+        own = material.traces.keys["trace_id"].filter(pl.Series(known))
+        found[one] = dict(zip(own.to_list(), table[known].tolist(), strict=True))
+    return found
+
+
+def _with_scores(
+    material: Material, scores: Mapping[str, Mapping[Unseen, Mapping[str, float]]], by: Iterable[Unseen | None]
+) -> np.ndarray:
+    """The values of traces (N, V) with the scores of verifiers that have not seen the folds which `by` names for each.
+    Where it names none, or there is no such score, it is missing.
+    """
+    values = material.traces.values.copy()
+    ids, which = material.traces.keys["trace_id"].to_list(), list(by)
+    for name, of_sets in scores.items():
+        column = material.traces.names.index(f"{INPUT}{name}")
+        own = (
+            of_sets[one].get(trace, np.nan) if one is not None else np.nan
+            for trace, one in zip(ids, which, strict=True)
+        )
+        values[:, column] = np.fromiter(own, np.float32, len(ids))
+    return values
+
+
+def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
+    known = folds != NO_FOLD
+    return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
+
+
+def _record(log: Log, verifier: str) -> Mapping[str, Any]:
+    record = fitted_verifiers(log).get(verifier)
+    if record is None:
+        raise ThinkbackError(
+            f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
+            "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
+        )
+    return record
+
+
+def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
+    given = record["settings"]
+    known = {field.name for field in fields(VerifierSettings)}
+    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
+    states = record["trained_on"].get("states")  # the log may have those of other models by now
+    return VerifierSettings(**made | ({"states": states["model"]} if states else {}))
+
+
+def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:
+    """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
+    ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
+    asked = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
+    then = record["trained_on"]
+    if set(question_hashes(collect(asked, log), then["log"])) != set(then["questions"]):
+        raise ThinkbackError(
+            f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
+            "fitted without those that are to be scored: leave it out, or fit it anew under another name"
+        )

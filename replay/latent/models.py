@@ -1,15 +1,48 @@
-"""The models that are fitted on rows of states and values; all of them are plain data once they are fitted."""
+"""The models that are fitted on rows of states and values; all of them are plain data once they are fitted.
+
+Boosted trees read rows of any number: XGBoost takes them batch by batch, and keeps them on disk where they are many.
+The models of all folds share one matrix of binned values, in which a row that a model must not see has the weight 0:
+the trees are those that XGBoost grows on the other rows with the same bins.
+
+Logistic regression and two small networks are there for comparison, as in the LiLaVe paper (A.2). They read
+standardised values; a missing one is the mean. They need all rows at once, and fitted they are chains of layers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from replay.latent import boosted, networks
-from replay.latent.model_rows import ModelRows
+from replay.latent.model_rows import ModelRows, RowBatch
+from replay.policies.gate_models import import_xgboost
+from toolkit.errors import ThinkbackError
+from toolkit.work_places import scratch_folder
+
+WHAT = "a verifier of kind `xgboost`"
+IN_MEMORY = 2**28
+"""Binned values, of two bytes each, that are kept in memory; more are kept on disk."""
+ONE_THREAD = 2**25
+"""Numbers below which a second thread costs more than it gains."""
+BINS = 256
+SAMPLED = 2**14
+"""Rows, at the least, of whose values the bins are made where not all are kept in memory."""
+_EXTERNAL = 3
+"""The first version of XGBoost that bins rows in external memory."""
+EPOCHS, BATCH = 20, 32
+MLP_SIZE, MLP_RATE = 16, 1e-4
+SWIGLU_SIZE, SWIGLU_INNER, SWIGLU_BLOCKS, SWIGLU_RATE, SWIGLU_DECAY = 32, 16, 2, 5e-4, 0.1
+ITERATIONS = 1_000
+"""Of logistic regression."""
+HELD_OUT = 5
+"""One question of so many is held out of a network's training, to choose the epoch by."""
 
 
 class FitSettings(Protocol):
@@ -35,6 +68,244 @@ class FitSettings(Protocol):
 Document = Mapping[str, Any]
 FitAll = Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, FitSettings], list[Document]]
 Scorer = Callable[[np.ndarray], np.ndarray]
+Layer = dict[str, Any]
+Learner = Callable[[np.ndarray, np.ndarray, np.ndarray, int], list[Layer]]
+
+
+def _fit_boosted(
+    rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: FitSettings
+) -> list[Document]:
+    """A model in XGBoost's own JSON for each part of the traces."""
+    xgboost = import_xgboost(WHAT)
+    external = rows.count * rows.columns > IN_MEMORY
+    if external and int(xgboost.__version__.split(".")[0]) < _EXTERNAL:
+        raise ThinkbackError(
+            f"{WHAT} on {rows.count:,} rows of {rows.columns:,} numbers needs XGBoost {_EXTERNAL} or newer; "
+            f"{xgboost.__version__} is installed: upgrade xgboost"
+        )
+    threads = _cores() if rows.count * rows.columns > ONE_THREAD else 1
+    with tempfile.TemporaryDirectory(dir=scratch_folder()) as folder:
+        passes = _passes(xgboost, rows, labels, str(Path(folder) / "bins") if external else None)
+        if external:  # the bins of all rows would take gigabytes to find, those of a sample are as good
+            sample = _passes(xgboost, rows.sample(SAMPLED, settings.seed), labels, None)
+            bins = xgboost.QuantileDMatrix(sample, max_bin=BINS, nthread=1)
+            data = xgboost.ExtMemQuantileDMatrix(passes, max_bin=BINS, nthread=threads, ref=bins)
+            del bins, sample
+        else:
+            data = xgboost.QuantileDMatrix(passes, max_bin=BINS, nthread=threads)
+        trace = np.concatenate([one.trace for one in _traces(rows)])
+        made = []
+        for part in parts:
+            inside = part[trace]
+            data.set_info(weight=inside.astype(np.float32))
+            share = float(labels[trace][inside].mean())
+            learning = {
+                "objective": "binary:logistic", "base_score": share, "max_depth": settings.depth,
+                "eta": settings.eta, "tree_method": "hist", "max_bin": BINS, "seed": settings.seed,
+                "nthread": threads,
+            }  # fmt: skip
+            booster = xgboost.train(learning, data, settings.rounds)
+            made.append(json.loads(booster.save_raw("json")))
+        del data, passes  # which remove their files themselves
+    return made
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _traces(rows: ModelRows) -> Iterator[RowBatch]:
+    """The traces of all rows, without their states."""
+    empty = np.zeros((0, 0), np.float32)
+    if rows.states is None:
+        yield RowBatch(empty, np.flatnonzero(rows.keep), np.zeros(0, np.int32))
+        return
+    for _, _, trace, place in rows.states.groups:
+        yield RowBatch(empty, trace[trace >= 0], place[trace >= 0])
+
+
+def _passes(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None) -> Any:
+    """The rows as XGBoost asks for them, several times over."""
+
+    class Passes(xgboost.DataIter):
+        def __init__(self) -> None:
+            self.at = rows.batches()
+            super().__init__(cache_prefix=cache, release_data=True)
+
+        def next(self, input_data: Callable[..., Any]) -> bool:
+            batch = next(self.at, None)
+            if batch is None:
+                return False
+            input_data(data=batch.values, label=labels[batch.trace])
+            return True
+
+        def reset(self) -> None:
+            self.at = rows.batches()
+
+    return Passes()
+
+
+def _boosted_scorer(model: Document) -> Scorer:
+    """Probabilities of rows by a model."""
+    booster = import_xgboost(WHAT, model["version"]).Booster()
+    booster.load_model(bytearray(json.dumps(model), "utf-8"))
+    return lambda rows: booster.inplace_predict(rows, validate_features=False)
+
+
+def _fit_network(
+    kind: str, learner: Learner, rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray],
+    groups: np.ndarray, settings: FitSettings,
+) -> list[Document]:  # fmt: skip
+    """A chain of layers for each part of the traces; of networks those of the epoch best on held-out questions."""
+    whole = rows.whole(kind)
+    made: list[Document] = []
+    for part in parts:
+        inside = part[whole.trace]
+        values = whole.values[inside]
+        with np.errstate(invalid="ignore"):
+            centre = np.nan_to_num(np.nanmean(values, axis=0, dtype=np.float64))
+            spread = np.nan_to_num(np.nanstd(values, axis=0, dtype=np.float64))
+        scale = np.where(spread > 1e-12, spread, 1.0)
+        read = _standard(values, centre, scale)
+        trace = whole.trace[inside]
+        layers = learner(read, labels[trace].astype(int), groups[trace], settings.seed)
+        made.append({"centre": centre.tolist(), "scale": scale.tolist(), "layers": layers})
+    return made
+
+
+def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.nan_to_num((values - centre) / scale, nan=0.0).astype(np.float32)
+
+
+def _logistic(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+    """One layer, with balanced classes."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=ITERATIONS, class_weight="balanced").fit(read, right)
+    return [{"weights": model.coef_.T.tolist(), "bias": model.intercept_.tolist()}]
+
+
+def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+    """A network with one hidden layer."""
+    from sklearn.neural_network import MLPClassifier
+
+    learnt, held = _split(groups, seed)
+    model = MLPClassifier(
+        (MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=min(BATCH, len(learnt)), random_state=seed
+    )
+    best, lowest = [], np.inf
+    for _ in range(EPOCHS):
+        model.partial_fit(read[learnt], right[learnt], classes=[0, 1])
+        loss = _loss(model.predict_proba(read[held])[:, 1], right[held])
+        if loss < lowest:
+            lowest = loss
+            weights = zip(model.coefs_, model.intercepts_, strict=True)
+            best = [{"weights": w.tolist(), "bias": b.tolist()} for w, b in weights]
+    return [{**best[0], "relu": True}, best[1]]
+
+
+def _swiglu(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+    """A residual network with gates."""
+    torch = _import_torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a network waits for more of them
+    try:
+        return _learnt_swiglu(torch, read, right, groups, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+    from torch import nn
+
+    torch.manual_seed(seed)
+    learnt, held = _split(groups, seed)
+    gates = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
+    ups = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
+    downs = [nn.Linear(SWIGLU_INNER, SWIGLU_SIZE) for _ in range(SWIGLU_BLOCKS)]
+    first, last = nn.Linear(read.shape[1], SWIGLU_SIZE), nn.Linear(SWIGLU_SIZE, 1)
+    every = nn.ModuleList([first, *gates, *ups, *downs, last])
+
+    def forward(x: Any) -> Any:
+        x = first(x)
+        for gate, up, down in zip(gates, ups, downs, strict=True):
+            x = x + down(nn.functional.silu(gate(x)) * up(x))
+        return last(x)[:, 0]
+
+    def written(layer: Any) -> Layer:
+        return {"weights": layer.weight.detach().T.tolist(), "bias": layer.bias.detach().tolist()}
+
+    learning = torch.optim.AdamW(every.parameters(), lr=SWIGLU_RATE, weight_decay=SWIGLU_DECAY)
+    values, target = torch.from_numpy(read), torch.from_numpy(right.astype(np.float32))
+    order, best, lowest = np.random.default_rng(seed), [], np.inf
+    for _ in range(EPOCHS):
+        for batch in np.split(order.permutation(learnt), range(BATCH, len(learnt), BATCH)):
+            loss = nn.functional.binary_cross_entropy_with_logits(forward(values[batch]), target[batch])
+            learning.zero_grad()
+            loss.backward()
+            learning.step()
+        with torch.no_grad():
+            told = _loss(torch.sigmoid(forward(values[held])).numpy(), right[held])
+        if told < lowest:
+            lowest = told
+            blocks = zip(gates, ups, downs, strict=True)
+            inner = [{"gate": written(g), "up": written(u), "down": written(d)} for g, u, d in blocks]
+            best = [written(first), *inner, written(last)]
+    return best
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ThinkbackError(
+            "a verifier of kind `swiglu` needs the package torch: pip install 'thinkback[generate]'"
+        ) from None
+    return torch
+
+
+def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from, and those of held-out questions to choose the epoch by."""
+    known = np.unique(groups)
+    if len(known) < 2:
+        raise ThinkbackError("a network needs more than one question to be trained on: take more")
+    held = np.random.default_rng(seed).permutation(known)[: max(1, len(known) // HELD_OUT)]
+    outside = np.isin(groups, held)
+    return np.flatnonzero(~outside), np.flatnonzero(outside)
+
+
+def _loss(probability: np.ndarray, right: np.ndarray) -> float:
+    chance = np.clip(np.where(right == 1, probability, 1 - probability), 1e-7, 1)
+    return float(-np.log(chance).mean())
+
+
+def _network_scorer(model: Document) -> Scorer:
+    """Probabilities of rows by a model."""
+    centre, scale = np.array(model["centre"]), np.array(model["scale"])
+    layers = [_layer(layer) for layer in model["layers"]]
+
+    def score(rows: np.ndarray) -> np.ndarray:
+        x = _standard(rows, centre, scale)
+        for layer in layers:
+            x = layer(x)
+        return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
+
+    return score
+
+
+def _layer(model: Document) -> Scorer:
+    """A linear layer, with what is negative cut off or not, or a block with a gate that is added to what it reads."""
+    if "gate" in model:
+        gate, up, down = (_layer(model[name]) for name in ("gate", "up", "down"))
+        return lambda x: x + down(_silu(gate(x)) * up(x))
+    weights, bias = np.array(model["weights"], np.float64), np.array(model["bias"], np.float64)
+    if model.get("relu"):
+        return lambda x: np.maximum(x @ weights + bias, 0)
+    return lambda x: x @ weights + bias
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-np.clip(x, -500, 500)))
 
 
 @dataclass(frozen=True)
@@ -48,8 +319,8 @@ class ModelKind:
 
 
 MODELS: Mapping[str, ModelKind] = {
-    "xgboost": ModelKind(boosted.fit_boosted, boosted.boosted_scorer),
-    "logistic": ModelKind(networks.fit_logistic, networks.network_scorer),
-    "mlp": ModelKind(networks.fit_mlp, networks.network_scorer),
-    "swiglu": ModelKind(networks.fit_swiglu, networks.network_scorer),
+    "xgboost": ModelKind(_fit_boosted, _boosted_scorer),
+    "logistic": ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer),
+    "mlp": ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
+    "swiglu": ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -20,19 +21,32 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import PolicyPath
-from replay.engine.flips import compare
+from replay.engine.calls import PolicyPath, compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
-from replay.policies.payable import Payable
-from replay.policies.policy_errors import PolicyError, errors_of
-from replay.policies.remarks import Remark, RemarkKind
+from replay.policies.remarks import Payable, Remark, RemarkKind
 from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
+
+
+class PolicyError(ThinkbackError):
+    """An error that names its policy."""
+
+
+@contextmanager
+def errors_of(policy: str) -> Iterator[None]:
+    """Errors within are about a policy, and name it once."""
+    try:
+        yield
+    except PolicyError:
+        raise
+    except ThinkbackError as error:
+        raise PolicyError(f"policy `{policy}`: {error}") from None
+
 
 KINDS: dict[str, type[Policy]] = {}
 """Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
@@ -206,7 +220,14 @@ class Policy(ABC):
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
         made: dict[str, Any] = {n: make(part) for n in self.inner if isinstance(part := getattr(self, n), Policy)}
-        return replace(self, **made) if made else self
+        return self.filled(**made) if made else self
+
+    def filled(self, **values: Any) -> Self:
+        """The policy with values that the program fills in or has read, which nothing checks again."""
+        made = object.__new__(type(self))
+        for one in fields(self):
+            object.__setattr__(made, one.name, values[one.name] if one.name in values else getattr(self, one.name))
+        return made
 
     def require_parts(self) -> None:
         """Read tables in inner fields, and raise unless each holds a policy that can be part of another one."""

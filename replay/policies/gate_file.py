@@ -143,7 +143,7 @@ def gate_of(document: Any, path: str) -> GateFile:
         raise ThinkbackError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
     model = MODELS.get(str(kind))
-    if model is None or version not in range(1, model.version + 1):
+    if model is None or version != model.version:
         raise ThinkbackError(
             f"gate file `{path}` has kind {kind!r} and version {version!r}, which this program does not read: upgrade "
             "thinkback"

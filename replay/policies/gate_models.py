@@ -19,7 +19,7 @@ TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 class GateModel:
     """A kind of models, which are plain data.
 
-    `version`: the newest of its files, the one that is written. `scores` (N,) are of a model and values (N, F), NaN
+    `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN
     where a value is. `fit` makes a model of rows (N, F), labels 0 or 1, weights (N,) and a seed, and its scores are
     probabilities of a repair; None: there is nothing to fit, and it takes one logged score as it is.
     """
@@ -75,12 +75,6 @@ def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
 
 
-def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
-    """By XGBoost; those of version 1 were scikit-learn's."""
-    grown = _xgboost_trees if "learner" in model else _scikit_learn_trees
-    return np.where(np.isnan(values).any(axis=1), np.nan, grown(model, single_precision(values)))
-
-
 def single_precision(values: np.ndarray) -> np.ndarray:
     """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
     largest = np.finfo(np.float32).max
@@ -105,30 +99,12 @@ def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
     return xgboost
 
 
-def _xgboost_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     """Probability (N,) of each row by a model in XGBoost's own JSON."""
     booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
     booster.load_model(bytearray(json.dumps(model), "utf-8"))
-    return booster.inplace_predict(values).astype(np.float64)
-
-
-def _scikit_learn_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
-    """Probability (N,) by the trees of files of version 1: arrays over nodes, of which leaves have the feature -1."""
-    margin = np.full(len(values), float(model["initial"]))
-    for tree in model["trees"]:
-        margin += model["learning_rate"] * _leaves({name: np.array(column) for name, column in tree.items()}, values)
-    return _sigmoid(margin)
-
-
-def _leaves(tree: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
-    """Value of the leaf that each row (N, features) reaches: left where x[feature] <= threshold."""
-    node = np.zeros(len(values), dtype=np.int64)
-    rows = np.arange(len(values))
-    while (inner := tree["feature"][node] >= 0).any():
-        at = node[inner]
-        goes_left = values[rows[inner], tree["feature"][at]] <= tree["threshold"][at]
-        node[inner] = np.where(goes_left, tree["left"][at], tree["right"][at])
-    return tree["value"][node]
+    scores = booster.inplace_predict(single_precision(values)).astype(np.float64)
+    return np.where(np.isnan(values).any(axis=1), np.nan, scores)
 
 
 def _sigmoid(margin: np.ndarray) -> np.ndarray:

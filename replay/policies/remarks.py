@@ -1,10 +1,16 @@
-"""What policies remark on block by block: counts by kind and subject that add up, and become notes at the end."""
+"""What policies tell of a block beside their outcomes: remarks, and the verifications that they may pay.
+
+Remarks are counts by kind and subject, which add up over blocks and become notes at the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from replay.sampling.unscored import PARTIAL, Unscored
 from toolkit.notes import Note, Severity
 
 Counts = Mapping[str, int]
@@ -38,3 +44,16 @@ class Remark:
     kind: RemarkKind
     subject: str
     count: int = 1
+
+
+@dataclass(frozen=True)
+class Payable:
+    """Verifications that a policy may pay: of the `traces` (E, T) bool of a slice, by a verifier.
+
+    `unscored`: what becomes of valid ones among them without a score.
+    """
+
+    slice: str
+    verifier: str
+    traces: np.ndarray
+    unscored: Unscored = PARTIAL

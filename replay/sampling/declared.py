@@ -1,15 +1,22 @@
-"""What a user's own rules declare that they read, and a view that shows them this and nothing else."""
+"""What stopping rules and selects share: their parameters, what they declare that they read, and a view of just that.
+
+A rule is a frozen dataclass whose fields are its parameters. A shipped one may have a base class, `StopRule` or
+`Select`, which says more of it than a user's rule can; `Own` puts a class without one, shipped or not, into that form.
+"""
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from replay.sampling.own_rules import checked_fields
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import ThinkbackError, errors_begin, own_code, require_known, shown, suggest
+from toolkit.settings import check
 
 FEATURE, EXAMPLE = "features:", "examples:"
 """How the names of columns of these tables begin in what a rule declares."""
@@ -28,6 +35,7 @@ READS: Mapping[str, frozenset[str]] = {
     "run": frozenset({VOTES}),
     "verified": frozenset({SCORES}),
     "best_score": frozenset({SCORES}),
+    "best_step": frozenset({SCORES}),
     "last_score": frozenset({SCORES}),
     "verified_answers": frozenset({VOTES, SCORES}),
     "lead": frozenset({VOTES, SCORES}),
@@ -156,3 +164,95 @@ def likeness(rule: Any) -> Hashable:
     except TypeError:
         return id(rule)
     return rule
+
+
+class Rule(ABC):
+    """A stopping rule or a select: a frozen dataclass whose fields are its parameters."""
+
+    key: ClassVar[str]
+    """The key of a policy that names it."""
+    noun: ClassVar[str]
+    """What messages call it."""
+    name: ClassVar[str]
+    trusted: ClassVar[bool] = False
+    """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls) and not isinstance(getattr(cls, "name", ""), property):
+            cls.name = cls.__name__
+        if not isinstance(said := vars(cls).get("reads", property()), property):
+            cls.reads = names_read(said, f"{cls.noun} `{cls.name}`")  # type: ignore[assignment, method-assign]
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
+        return frozenset({VOTES})
+
+    @property
+    def said(self) -> str:
+        """What messages call this one."""
+        return f"{self.noun} `{self.name}`"
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
+        return not vars(type(self)).get("trusted", False)
+
+    @property
+    def asked(self) -> Any:
+        """What has the methods that a rule of its kind has."""
+        return self
+
+    def shown(self, seen: Prefix) -> Any:
+        """What it is shown of the statistics."""
+        return DeclaredPrefix(seen, self.reads, self.said) if self.checked else seen
+
+    def record(self) -> dict[str, Any]:
+        """The rule as plain data."""
+        return {"rule": self.name} | {field.name: getattr(self.asked, field.name) for field in fields(self.asked)}
+
+    def _check(self) -> None:
+        with errors_begin(f"{self.key} `{self.name}`: "):
+            check(self)
+
+
+@dataclass(frozen=True)
+class Own(Rule):
+    """A rule without a base class of ours, such as a user's, in the form of those that have one."""
+
+    rule: Any
+
+    def _check(self) -> None:
+        object.__setattr__(self, "rule", checked_fields(self.rule, self.said))
+        _ = self.reads  # refused at once where it is none
+
+    def __hash__(self) -> int:
+        return hash(likeness(self.rule))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of its class."""
+        return type(self.rule).__name__
+
+    @property
+    def asked(self) -> Any:
+        """The class's own instance."""
+        return self.rule
+
+    @property
+    def declared(self) -> frozenset[str] | None:
+        """What it says that it reads; None where it does not say."""
+        with own_code(self.said):
+            said = getattr(self.rule, "reads", None)
+        return None if said is None else names_read(said, self.said)
+
+
+def rule_name(rule: type) -> str:
+    """What policy files call a shipped rule."""
+    return rule.name if issubclass(rule, Rule) else rule.__name__

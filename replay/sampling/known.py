@@ -1,15 +1,142 @@
-"""The orders, selects and stops by the names that policy files give them."""
+"""The shipped orders, selects and stops by name, and how a key of a policy names one, shipped or the user's own.
+
+A shipped rule is a class: with a base class that says more of it, or a frozen dataclass without one, as users write
+them. A table holds its name and its parameters. What an order and a policy both call by a name, such as `ridge`, is a
+key of the policy; a table under `order` may hold it too, and the order's own parameters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any
+
+from replay.sampling.declared import Rule, rule_name
 from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
-from replay.sampling.selects import BestOfN, First, Majority, Select, WeightedVote
-from replay.sampling.stops import Agreement, Budget, Margin, Never, StopRule, Window
+from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
+from replay.sampling.selects import BestOfN, First, Majority, OwnSelect, Select, WeightedVote
+from replay.sampling.stops import Agreement, Budget, Margin, Never, OwnStop, StopRule, Window
 from replay.sampling.surrogate import Surrogate
+from toolkit.errors import ThinkbackError, listed, nearest, own_code, require_known, shown, suggest
+from toolkit.settings import from_table
 
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
 """An order's parameters are keys of the policy, with the same names."""
 
-SELECTS: dict[str, Select] = {"first": First(), "majority": Majority(), "best": BestOfN(), "weighted": WeightedVote()}
+SELECTS: dict[str, type] = {rule_name(rule): rule for rule in (First, Majority, BestOfN, WeightedVote)}
 
-STOPS: dict[str, type[StopRule]] = {rule.name: rule for rule in (Never, Budget, Margin, Agreement, Window)}
+STOPS: dict[str, type] = {rule_name(rule): rule for rule in (Never, Budget, Margin, Agreement, Window)}
+
+ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
+
+
+@dataclass(frozen=True)
+class RuleKey:
+    """A key of a policy that names a rule. `base`: of the rules that say more, `own`: puts others into their form;
+    `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
+    """
+
+    base: type[Rule]
+    known: dict[str, type]
+    own: type[Any]
+    methods: tuple[str, ...]
+    shape: str
+    example: str
+
+    def rule(self, given: Any, rules: Mapping[str, type] | None = None) -> Any:
+        """A rule as a policy holds it, from its name, its table or itself; `rules` are the user's own by class name."""
+        if isinstance(given, self.base):
+            return given
+        if isinstance(given, str | Mapping):
+            return self._from_table(given, rules or {})
+        if has_method(type(given), self.methods):
+            return self.own(given)
+        if isinstance(given, type) and has_method(given, self.methods):
+            raise ThinkbackError(
+                f"`{self.base.key}` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`"
+            )
+        raise ThinkbackError(
+            f"`{self.base.key}` is {shown(given)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
+            f"of your own: {self.shape}"
+        )
+
+    def _from_table(self, given: str | Mapping[str, Any], rules: Mapping[str, type]) -> Any:
+        key, table = self.base.key, {"rule": given} if isinstance(given, str) else given
+        if "rule" not in table:
+            for other in (other for other in table if nearest(str(other), ["rule"])):
+                raise ThinkbackError(f"unknown key `{other}` of `{key}`; did you mean `rule`? It takes {self.example}")
+            raise ThinkbackError(f"`{key}` has no `rule`; it takes {self.example}")
+        if not isinstance(table["rule"], str):
+            raise ThinkbackError(
+                f"`{key}.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {self.example}"
+            )
+        name, values = str(table["rule"]), {other: value for other, value in table.items() if other != "rule"}
+        known = self.known | {other: rule for other, rule in rules.items() if has_method(rule, self.methods)}
+        require_known(name, known, f"unknown {self.base.noun} `{name}`")
+        if values and not fields(known[name]):
+            raise ThinkbackError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
+        with own_code(f"{self.base.noun} `{name}`"):
+            return self.rule(from_table(known[name], values, key))
+
+
+STOP = RuleKey(StopRule, STOPS, OwnStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }')
+SELECT = RuleKey(Select, SELECTS, OwnSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }')
+
+
+def select_given(given: Any, rules: Mapping[str, type] | None = None) -> Select | str:
+    """A select as a policy holds it: the name of a shipped one without parameters, else the rule."""
+    rule: Select = SELECT.rule(given, rules)
+    return str(rule) if SELECTS.get(str(rule)) is type(rule) and not vars(rule) else rule
+
+
+def select_of(select: Select | str) -> Select:
+    """The select that a policy holds, by its name or itself."""
+    rule: Select = SELECT.rule(select)
+    return rule
+
+
+def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
+    """A policy's table in which a table under `order` has given the policy its `keys`, and kept the order's own."""
+    given = table.get("order")
+    if not isinstance(given, Mapping):
+        return table
+    name = _known(given.get("rule"), given)
+    values = {key: value for key, value in given.items() if key != "rule"}
+    for key in values:
+        require_known(key, _parameters(ORDERS[name]), f"unknown key `{key}` in `order`")
+        if key in table:
+            raise ThinkbackError(f"`{key}` stands in the policy and in its `order`; leave out one of them")
+    own = {key: value for key, value in values.items() if key not in keys}
+    shared = {key: value for key, value in values.items() if key in keys}
+    return {**table, **shared, "order": from_table(ORDERS[name], own, "order") if own else name}
+
+
+def order_given(given: Any, keys: Collection[str]) -> str | Order:
+    """An order as a policy with these keys holds it: a name, or an order with parameters of its own."""
+    if not isinstance(given, Order):
+        return _known(given, given)
+    both = [field for field in fields(given) if field.name in keys]  # type: ignore[arg-type]
+    for field in both:
+        if field.default is MISSING or getattr(given, field.name) != field.default:
+            raise ThinkbackError(f"`{field.name}` of `order` is a key of the policy: give it there")
+    own = len(both) < len(_parameters(type(given)))
+    return given if own or ORDERS.get(given.name) is not type(given) else given.name
+
+
+def order_of(given: str | Order, keys: Mapping[str, Any]) -> Order:
+    """The order with its parameters, those that are keys of the policy from there."""
+    kind = ORDERS[given] if isinstance(given, str) else type(given)
+    shared = {name: keys[name] for name in _parameters(kind) if name in keys}
+    return kind(**shared) if isinstance(given, str) else replace(given, **shared)  # type: ignore[type-var]
+
+
+def _parameters(kind: type[Order]) -> list[str]:
+    return [field.name for field in fields(kind)]  # type: ignore[arg-type]
+
+
+def _known(name: object, given: object) -> str:
+    if not isinstance(name, str):
+        raise ThinkbackError(f"`order` is {shown(given)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
+    if name not in ORDERS:
+        raise ThinkbackError(f"`order` is {shown(name)}; {suggest(name, ORDERS)}")
+    return name

@@ -1,8 +1,7 @@
 """A user's own stopping rules and selects: read from a Python file or given as classes, their fields checked.
 
 A stopping rule is a frozen dataclass with a method `holds(self, seen)`; a select is one with a method
-`chooses(self, seen)` or `takes(self, seen)`. `replay.sampling.own_stops` and `own_selects` put them into the form of
-the built-in ones.
+`chooses(self, seen)` or `takes(self, seen)`. In this form a rule is shipped, too.
 """
 
 from __future__ import annotations

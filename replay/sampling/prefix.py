@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from replay.sampling.per_answer import NONE, AnswerNumbers, best_scores, by_appearance, counted, leading_sum, score_sums
 from replay.sampling.unscored import PARTIAL, Unscored
+
+NONE = -1
+
 
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
 """What a rule may read beside the counts that every policy knows."""
@@ -44,6 +47,16 @@ class LazyArrays(Mapping[str, np.ndarray]):
         return LazyArrays(self._names, lambda name: change(self[name]))
 
 
+class Statistic:
+    """An attribute of `Prefix` that is one of its `statistics`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, seen: Prefix | None, owner: type) -> Any:
+        return self if seen is None else seen.statistics[self._name]
+
+
 @dataclass(frozen=True)
 class Prefix:
     """What has been revealed after each step; arrays are (E, S), column s - 1 standing for step s.
@@ -51,60 +64,70 @@ class Prefix:
     A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a
     verification (other orders). Statistics of scores are zero, or NaN where said, for policies that
     do not verify. Statistics of every answer are (E, S, A), answers numbered from 0 in the order in which the steps
-    reveal them. What only some rules ask for is made when it is first asked for.
+    reveal them. What no rule asks for is never made.
     """
 
-    traces: np.ndarray
-    """Traces generated so far."""
-    valid: np.ndarray
-    """Valid ones among them."""
-    answers: np.ndarray
-    """Distinct valid answers so far."""
-    votes: np.ndarray
-    """Votes of the leading answer."""
-    second_votes: np.ndarray
-    """Votes of the answer behind it; 0 when there is none."""
-    run: np.ndarray
-    """Length of the run of equal valid answers that ends here; 0 at an invalid trace."""
-    verified: np.ndarray
-    """Traces verified so far."""
-    verified_answers: np.ndarray
-    """Distinct answers among them."""
-    best_score: np.ndarray
-    """Highest score so far; NaN before any."""
-    lead: np.ndarray
-    """Best score minus the best score of any other answer; NaN while fewer than two answers are verified."""
-    last_score: np.ndarray
-    """Score revealed in this very step; NaN when none was."""
-    tokens: np.ndarray
-    """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
+    statistics: LazyArrays
+    """The statistics that are no columns of a log and not of every answer, by name."""
     features: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """Columns of `features`, of the trace that each step reveals; NaN where there is none."""
     examples: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """Columns of `examples`, (E,): numbers as float, NaN for null; texts as they are."""
     revealed: Revealed | None = field(default=None, repr=False)
+    by_code: bool = False
+    """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
 
-    def __post_init__(self) -> None:
-        for values in self._arrays().values():  # every policy of a walk reads these very arrays
-            _read_only(values)
+    traces = Statistic()
+    """Traces generated so far."""
+    valid = Statistic()
+    """Valid ones among them."""
+    answers = Statistic()
+    """Distinct valid answers so far."""
+    votes = Statistic()
+    """Votes of the leading answer."""
+    second_votes = Statistic()
+    """Votes of the answer behind it; 0 when there is none."""
+    run = Statistic()
+    """Length of the run of equal valid answers that ends here; 0 at an invalid trace."""
+    verified = Statistic()
+    """Traces verified so far."""
+    verified_answers = Statistic()
+    """Distinct answers among them."""
+    best_score = Statistic()
+    """Highest score so far; NaN before any."""
+    best_step = Statistic()
+    """Number of the step that revealed it; of several the trace that was generated first. 0 before any."""
+    lead = Statistic()
+    """Best score minus the best score of any other answer; NaN while fewer than two answers are verified."""
+    last_score = Statistic()
+    """Score revealed in this very step; NaN when none was."""
+    tokens = Statistic()
+    """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
 
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
         return Prefix(
-            **{name: values[examples] for name, values in self._arrays().items()},
-            features=self.features.each(lambda values: values[examples]),
-            examples=self.examples.each(lambda values: values[examples]),
-            revealed=None if self.revealed is None else self.revealed.rows(examples),
+            self.statistics.each(lambda values: values[examples]),
+            self.features.each(lambda values: values[examples]),
+            self.examples.each(lambda values: values[examples]),
+            None if self.revealed is None else self.revealed.rows(examples),
+            self.by_code,
         )
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
         return Prefix(
-            **{name: values[:, :steps] for name, values in self._arrays().items()},
-            features=self.features.each(lambda values: values[:, :steps]),
-            examples=self.examples,
-            revealed=None if self.revealed is None else self.revealed.first(steps),
+            self.statistics.each(lambda values: values[:, :steps]),
+            self.features.each(lambda values: values[:, :steps]),
+            self.examples,
+            None if self.revealed is None else self.revealed.first(steps),
+            self.by_code,
         )
+
+    @cached_property
+    def coded(self) -> Prefix:
+        """The same for a rule that is known not to look ahead: answers have their codes for numbers."""
+        return replace(self, by_code=True)
 
     @cached_property
     def step(self) -> np.ndarray:
@@ -120,19 +143,25 @@ class Prefix:
     @cached_property
     def leader(self) -> np.ndarray:
         """Number of the answer with most votes; of several the one generated first, revealed or not; -1 before any."""
-        return _read_only(self._numbers.of(self.walk.votes.winner))
+        return self._numbered(self.walk.votes.winner)
 
     @cached_property
     def best_answer(self) -> np.ndarray:
         """Number of the answer of the trace with the highest score; -1 before any."""
-        return _read_only(self._numbers.at_place(self.walk.at, self.walk.best.place))
+        at = np.take_along_axis(self.answer, np.maximum(self.best_step, 1) - 1, axis=1)
+        return _read_only(np.where(self.best_step > 0, at, NONE))
 
     @cached_property
     def sum_leader(self) -> np.ndarray:
         """Number of the answer with the highest sum of scores; -1 before any. Of several it is the one with the
         verified trace that was generated first.
         """
-        return _read_only(leading_sum(self._verified_numbers, self.walk.score, self.walk.at, self.score_sums))
+        return self._numbered(self.walk.sums)
+
+    @cached_property
+    def answer_places(self) -> np.ndarray:
+        """Where every answer first appears in the order of generation (E, A), which no rule is shown."""
+        return self.walk.first_place if self.by_code else self._numbers.places(self.walk.first_place)
 
     @cached_property
     def answer_votes(self) -> np.ndarray:
@@ -149,11 +178,6 @@ class Prefix:
         """Highest score of every answer (E, S, A); NaN before its first score."""
         return _read_only(best_scores(self._verified_numbers, self.walk.score))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {
-            name: value for name in self.__dataclass_fields__ if isinstance(value := getattr(self, name), np.ndarray)
-        }
-
     @property
     def walk(self) -> Revealed:
         """What the steps reveal, which no rule is shown. Raises ValueError where this was made without a walk."""
@@ -161,13 +185,22 @@ class Prefix:
             raise ValueError("statistics of every answer need a walk: this `Prefix` was made without one")
         return self.revealed
 
+    def _numbered(self, code: np.ndarray) -> np.ndarray:
+        return _read_only(code if self.by_code else self._numbers.of(code))
+
     @cached_property
     def _numbers(self) -> AnswerNumbers:
+        if self.by_code:
+            first = self.walk.first_place
+            return AnswerNumbers(self.walk.code, np.broadcast_to(np.arange(first.shape[1]), first.shape))
         return by_appearance(self.walk.code)
 
     @cached_property
     def _verified_numbers(self) -> AnswerNumbers:
         return self._numbers if self.walk.verifies else by_appearance(self.walk.verified_code)
+
+
+STATISTICS = tuple(name for name, value in vars(Prefix).items() if isinstance(value, Statistic))
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
@@ -182,7 +215,7 @@ def alike(code: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Votes:
-    """Running vote: counts (E, S) as in `Prefix`, and the place in the order of the winner's first vote."""
+    """Running vote: counts (E, S) as in `Prefix`, and who leads."""
 
     answers: np.ndarray
     votes: np.ndarray
@@ -193,13 +226,13 @@ class Votes:
 
 @dataclass(frozen=True)
 class Best:
-    """Running best: scores (E, S) as in `Prefix`, and the place of the best verified trace."""
+    """Running best: statistics (E, S) as in `Prefix`."""
 
     verified: np.ndarray
     verified_answers: np.ndarray
     best_score: np.ndarray
+    best_step: np.ndarray
     lead: np.ndarray
-    place: np.ndarray  # int (E, S): generation place of the best verified trace, NONE before any
 
 
 def running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
@@ -274,8 +307,8 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
     per_answer = np.full((examples, max(answers, 1)), -np.inf)
     best, second = np.full(examples, -np.inf), np.full(examples, -np.inf)
     leader, best_place = (np.full(examples, NONE, dtype=np.int32) for _ in range(2))
-    verified, distinct = (np.zeros(examples, dtype=np.int32) for _ in range(2))
-    counts = {n: np.empty((examples, steps), dtype=np.int32) for n in ("verified", "verified_answers", "place")}
+    verified, distinct, best_step = (np.zeros(examples, dtype=np.int32) for _ in range(3))
+    counts = {n: np.empty((examples, steps), dtype=np.int32) for n in ("verified", "verified_answers", "best_step")}
     scores = {n: np.empty((examples, steps)) for n in ("best_score", "lead")}
     for step in range(steps):
         valid = code[:, step] >= 0
@@ -288,13 +321,14 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
         per_answer[rows[valid], at[valid]] = own[valid]
         takes = valid & ((value > best) | ((value == best) & (place[:, step] < best_place)))
         best_place = np.where(takes, place[:, step], best_place).astype(np.int32)
+        best_step[takes] = step + 1
         same = at == leader
         higher = valid & ~same & (own > best)
         second = np.where(higher, best, np.where(valid & ~same, np.maximum(second, own), second))
         leader = np.where(higher, at, leader).astype(np.int32)
         best = np.where(valid, np.maximum(best, own), best)
         counts["verified"][:, step], counts["verified_answers"][:, step] = verified, distinct
-        counts["place"][:, step] = best_place
+        counts["best_step"][:, step] = best_step
         with np.errstate(invalid="ignore"):
             scores["lead"][:, step] = np.where(distinct > 1, best - second, np.nan)
         scores["best_score"][:, step] = np.where(verified > 0, best, np.nan)
@@ -305,7 +339,7 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
     """Answer with the highest sum of scores after every step: its code (E, S), NONE before any.
 
     Sums are taken in the order of the steps, in float64; among equal sums the answer wins whose earliest
-    verified trace (by `place` in the order of generation) comes first.
+    verified trace (by `place` in the order of generation) comes first. What has no score adds nothing.
     """
     examples, steps = code.shape
     rows = np.arange(examples)
@@ -313,7 +347,7 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
     earliest = np.full((examples, max(answers, 1)), np.iinfo(np.int32).max, dtype=np.int32)
     winner = np.empty((examples, steps), dtype=np.int32)
     for step in range(steps):
-        on = code[:, step] >= 0
+        on = (code[:, step] >= 0) & ~np.isnan(score[:, step])
         row, at = rows[on], code[on, step]
         before = sums[row, at]
         sums[row, at] = np.where(before == -np.inf, 0.0, before) + score[on, step]
@@ -340,14 +374,6 @@ class Revealed:
     answers: int
     verifies: bool
     unscored: Unscored = PARTIAL
-
-    def shown(self, reads: frozenset[str]) -> Revealed:
-        """The same with what is declared: without votes all valid answers are alike, without scores none is known."""
-        made = self
-        if VOTES not in reads:
-            first = self.first_place.min(axis=1, keepdims=True)
-            made = replace(made, code=alike(self.code), first_place=first, answers=min(self.answers, 1))
-        return made if SCORES in reads else replace(made, score=np.full_like(self.score, np.nan), unscored=PARTIAL)
 
     def rows(self, examples: slice) -> Revealed:
         """What the steps of some examples reveal."""
@@ -386,3 +412,74 @@ class Revealed:
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""
         return running_best(self.verified_code, score, self.at, self.answers)
+
+
+@dataclass(frozen=True)
+class AnswerNumbers:
+    """`answer` int (E, S): the number of the answer that each step reveals, NONE for none. `number` int (E, C): that of
+    each answer code, NONE for one that no step reveals.
+    """
+
+    answer: np.ndarray
+    number: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """How many numbers there are at most; 1 where there is no answer."""
+        return max(int(self.number.max(initial=NONE)) + 1, 1)
+
+    @property
+    def each(self) -> np.ndarray:
+        """Whether each step reveals each answer: bool (E, S, A)."""
+        return self.answer[..., None] == np.arange(self.count, dtype=self.answer.dtype)
+
+    def of(self, code: np.ndarray) -> np.ndarray:
+        """Numbers of answer codes (E, S)."""
+        found = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
+        return np.where(code >= 0, found, NONE).astype(np.int32)
+
+    def places(self, first_place: np.ndarray) -> np.ndarray:
+        """Where each numbered answer first appears in the order of generation (E, A), from that of its code (E, C)."""
+        found = np.full((len(self.number), self.count), NONE, dtype=np.int32)
+        row, code = np.nonzero(self.number >= 0)
+        found[row, self.number[row, code]] = first_place[row, code]
+        return found
+
+
+def by_appearance(code: np.ndarray) -> AnswerNumbers:
+    """Answer codes (E, S) numbered in the order in which they appear."""
+    examples, steps = code.shape
+    first = np.full((examples, int(code.max(initial=0)) + 1), steps, dtype=np.int32)
+    for step in range(steps - 1, -1, -1):
+        on = np.flatnonzero(code[:, step] >= 0)
+        first[on, code[on, step]] = step
+    row, known = np.nonzero(first < steps)
+    fresh = np.zeros(code.shape, dtype=np.int32)
+    fresh[row, first[row, known]] = 1
+    number = np.full(first.shape, NONE, dtype=np.int32)
+    number[row, known] = np.cumsum(fresh, axis=1, dtype=np.int32)[row, first[row, known]] - 1
+    answer = np.where(code >= 0, np.take_along_axis(number, np.maximum(code, 0), axis=1), NONE)
+    return AnswerNumbers(answer, number)
+
+
+def counted(numbers: AnswerNumbers) -> np.ndarray:
+    """Steps that have revealed each answer so far: int32 (E, S, A)."""
+    return np.cumsum(numbers.each, axis=1, dtype=np.int32)
+
+
+def score_sums(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+    """Sum of the scores (E, S) of each answer so far, in the order of the steps: (E, S, A), NaN before any."""
+    on = _scored(numbers, score)
+    sums = np.cumsum(np.where(on, score[..., None], 0.0), axis=1)
+    return np.where(np.logical_or.accumulate(on, axis=1), sums, np.nan)
+
+
+def best_scores(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+    """Highest score (E, S) of each answer so far: (E, S, A), NaN before any."""
+    on = _scored(numbers, score)
+    best = np.maximum.accumulate(np.where(on, score[..., None], -np.inf), axis=1)
+    return np.where(np.logical_or.accumulate(on, axis=1), best, np.nan)
+
+
+def _scored(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+    return numbers.each & ~np.isnan(score)[..., None]

@@ -1,28 +1,26 @@
 """Which trace gives the answer: first, majority, best and weighted, at every step of a walk.
 
-A select says what it reads, and finds the place (in the order of generation) of the chosen trace after each step. A
-user's own select is a frozen dataclass, which `replay.sampling.own_selects` puts into the form of the ones here.
+A select sees `Prefix`, the statistics of what has been revealed, and nothing else. It has one of two methods: `chooses`
+gives the number of an answer, whose earliest generated trace is taken, `takes` the step whose trace is taken. A frozen
+dataclass with one of them is a select, too: `OwnSelect` puts it into the form of the others.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.declared import Untrusted, likeness
-from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix, Revealed
+from replay.sampling.declared import Own, Rule, Untrusted, likeness
+from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
+from toolkit.errors import ThinkbackError, own_code
+
+METHODS = ("chooses", "takes")
 
 
 class WalkedTraces(Protocol):
-    """What a select needs of a walk: what its steps reveal, and the statistics by the scores themselves."""
-
-    @property
-    def revealed(self) -> Revealed:
-        """What each step reveals."""
-        ...
+    """What a select needs of a walk: the statistics by the scores themselves, calibrated or not."""
 
     @property
     def scored_prefix(self) -> Prefix:
@@ -30,13 +28,13 @@ class WalkedTraces(Protocol):
         ...
 
 
-class Select(ABC):
-    """A select rule: a frozen dataclass whose fields are its parameters."""
+class Select(Rule):
+    """A select: a frozen dataclass whose fields are its parameters, with a method `chooses(self, seen)` that gives the
+    number (E, S) of an answer after each step, below 0 for none, or `takes(self, seen)`: a step from 1, 0 for none.
+    """
 
-    reads: ClassVar[frozenset[str]]
-    """What it reads: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
-    trusted: ClassVar[bool] = False
-    """Whether this very class is known to read no more; every other is shown what it declares. Not inherited."""
+    key: ClassVar[str] = "select"
+    noun: ClassVar[str] = "select"
     one_trace: ClassVar[bool] = False
     """Whether it goes with a cap of one trace alone."""
     by_score: ClassVar[bool] = False
@@ -44,81 +42,99 @@ class Select(ABC):
     sums_scores: ClassVar[bool] = False
     """Whether it adds scores up, so that negative ones count against an answer."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len([name for name in METHODS if hasattr(self.asked, name)]) > 1:
+            raise ThinkbackError(f"{self.said} has both `chooses` and `takes`: leave one of them out")
+        if self.method == "chooses" and VOTES not in self.reads:
+            raise ThinkbackError(
+                f"{self.said} chooses an answer, so it reads votes: "
+                f"add `reads: ClassVar = {tuple(sorted(self.reads | {VOTES}))}` to it"
+            )
+
     @property
-    def name(self) -> str:
-        """What messages and records call it."""
-        return type(self).__name__
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def checked(self) -> bool:
-        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
-        return not vars(type(self)).get("trusted", False)
-
-    def record(self) -> dict[str, Any]:
-        """The rule as plain data."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"rule": self.name} | settings
-
-    def shown(self, seen: Revealed) -> Any:
-        """What it is shown of the traces."""
-        return seen.shown(self.reads) if self.checked else seen
+    def method(self) -> str:
+        """Which of the two it has."""
+        return next(name for name in METHODS if hasattr(self.asked, name))
 
     def places(self, walk: WalkedTraces) -> np.ndarray:
         """Place of the chosen trace after each step of a walk: int (E, S), NONE where nothing valid is seen."""
-        return self.place(self.shown(walk.revealed))
+        return self._placed(walk.scored_prefix)
 
     def untrusted(self, walk: WalkedTraces) -> Untrusted:
         """What it chooses on a walk, to be checked for looking ahead."""
+        return Untrusted(self.said, "choice", walk.scored_prefix, self._placed, likeness(self))
 
-        def decide(seen: Revealed) -> np.ndarray:
-            return np.asarray(self.place(self.shown(seen)))
+    def _placed(self, seen: Prefix) -> np.ndarray:
+        if not self.checked:
+            return self._located(seen.coded, getattr(self, self.method)(seen.coded))
+        with own_code(self.said):
+            given = np.asarray(getattr(self.asked, self.method)(self.shown(seen)))
+        if given.shape != seen.traces.shape or given.dtype.kind not in "iu":
+            raise ThinkbackError(
+                f"{self.said} gives {given.dtype} of shape {given.shape}; `{self.method}` must give integers of shape "
+                f"{seen.traces.shape}, one for every example and step"
+            )
+        if self.method == "takes":
+            self._refuse(given > seen.step, "takes the trace of a step that comes later")
+            return self._located(seen, given)
+        later = (seen.answers > 0) & (given >= seen.answers)
+        self._refuse(later, "chooses an answer that no step has revealed yet")
+        return self._located(seen, np.where(seen.answers > 0, given, NONE))
 
-        return Untrusted(f"select `{self.name}`", "choice", walk.revealed, decide, likeness(self))
+    def _located(self, seen: Prefix, given: np.ndarray) -> np.ndarray:
+        """Places (E, S) of the traces of steps, NONE where one has no answer; or the earliest with an answer."""
+        known = given > 0 if self.method == "takes" else given >= 0
+        if self.method == "chooses":
+            return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, given, 0), axis=1), NONE)
+        revealed, at = seen.walk, np.where(known, given, 1) - 1
+        known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
+        return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 
-    @abstractmethod
-    def place(self, seen: Revealed) -> np.ndarray:
-        """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
+    def _refuse(self, wrong: np.ndarray, what: str) -> None:
+        if wrong.any():
+            raise ThinkbackError(f"{self.said} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
 
 
 @dataclass(frozen=True)
 class First(Select):
     """The first trace, whatever follows."""
 
+    name: ClassVar[str] = "first"
     reads: ClassVar[frozenset[str]] = frozenset()
     trusted: ClassVar[bool] = True
     one_trace: ClassVar[bool] = True
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        """Place 0 where it is valid."""
-        return np.broadcast_to(np.where(seen.code[:, :1] >= 0, 0, NONE), seen.code.shape)
+    def takes(self, seen: Prefix) -> np.ndarray:
+        """Step 1."""
+        return np.ones_like(seen.step)
 
 
 @dataclass(frozen=True)
 class Majority(Select):
     """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
 
+    name: ClassVar[str] = "majority"
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
     trusted: ClassVar[bool] = True
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        """Where the winner of the vote first appeared."""
-        return _earliest(seen, seen.votes.winner)
+    def chooses(self, seen: Prefix) -> np.ndarray:
+        """The winner of the vote."""
+        return seen.leader
 
 
 @dataclass(frozen=True)
 class BestOfN(Select):
     """The verified trace with the highest score (best-of-N); tie: earliest generated."""
 
+    name: ClassVar[str] = "best"
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
     trusted: ClassVar[bool] = True
     by_score: ClassVar[bool] = True
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        """Place of the best trace so far."""
-        return seen.best.place
+    def takes(self, seen: Prefix) -> np.ndarray:
+        """The step with the best score so far."""
+        return seen.best_step
 
 
 @dataclass(frozen=True)
@@ -128,19 +144,24 @@ class WeightedVote(Select):
     A tie goes to the answer with the verified trace that was generated first.
     """
 
+    name: ClassVar[str] = "weighted"
     reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
     trusted: ClassVar[bool] = True
     sums_scores: ClassVar[bool] = True
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        """Where the answer with the highest sum first appeared."""
-        return _earliest(seen, seen.sums)
+    def chooses(self, seen: Prefix) -> np.ndarray:
+        """The answer with the highest sum."""
+        return seen.sum_leader
 
 
-def _earliest(seen: Revealed, answer: np.ndarray) -> np.ndarray:
-    """Place of the earliest generated trace with each answer code (E, S); NONE where none was generated.
+class OwnSelect(Own, Select):
+    """A class with a method `chooses` or `takes`, which must say what it reads."""
 
-    The latter happens after a score that the log lacks, where the example is partial anyway.
-    """
-    place = np.take_along_axis(seen.first_place, np.maximum(answer, 0), axis=1)
-    return np.where((answer >= 0) & (place < seen.code.shape[1]), place, NONE)
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it declares."""
+        if self.declared is None:
+            raise ThinkbackError(
+                f"{self.said} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"
+            )
+        return self.declared

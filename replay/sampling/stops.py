@@ -1,12 +1,12 @@
 """When a policy stops: each rule says, for every step of every example at once, whether it holds there.
 
-A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A user's own rule is a frozen
-dataclass with a `holds` method, which `replay.sampling.own_stops` puts into the form of the rules here.
+A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A frozen dataclass with a method
+`holds` is a rule, too: `OwnStop` puts it into the form of the others.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Untrusted, likeness, names_read
+from replay.sampling.declared import DeclaredPrefix, Own, Rule, Untrusted, likeness
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError, errors_begin, own_code
-from toolkit.settings import check, setting
+from toolkit.errors import ThinkbackError, own_code
+from toolkit.settings import setting
 
 TOLERANCE = 1e-9
 
@@ -54,10 +54,11 @@ class Compared:
         return cls(np.full(value.shape, statistic, dtype=object), known, np.full(value.shape, float(threshold)))
 
 
-class StopRule(ABC):
+class StopRule(Rule):
     """A stopping rule: a frozen dataclass whose fields are its parameters."""
 
-    name: ClassVar[str]
+    key: ClassVar[str] = "stop"
+    noun: ClassVar[str] = "stopping rule"
     cuts: ClassVar[bool] = True
     """Whether it may end a walk before the cap."""
     between_verifications: ClassVar[bool] = False
@@ -66,46 +67,15 @@ class StopRule(ABC):
     """Whether its parameters are in units of the verifier's scores."""
     calibrates: ClassVar[bool] = False
     """Whether calibrated scores may decide it."""
-    trusted: ClassVar[bool] = False
-    """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
-
-    def __init_subclass__(cls) -> None:
-        if "name" not in vars(cls):
-            cls.name = cls.__name__
-        if not isinstance(said := vars(cls).get("reads", property()), property):
-            cls.reads = names_read(said, f"stopping rule `{cls.name}`")  # type: ignore[assignment, method-assign]
-
-    def __post_init__(self) -> None:
-        with errors_begin(f"stop `{self.name}`: "):
-            check(self)
-
-    @property
-    def checked(self) -> bool:
-        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
-        return not vars(type(self)).get("trusted", False)
-
-    def shown(self, seen: Prefix) -> Any:
-        """What it is shown of the statistics."""
-        return DeclaredPrefix(seen, self.reads, f"stopping rule `{self.name}`") if self.checked else seen
 
     @property
     def verification_budget(self) -> int | None:
         """The number of verifications that it stops at, where that is all it does."""
         return None
 
-    def record(self) -> dict[str, Any]:
-        """The rule as plain data."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"rule": self.name} | settings
-
     def compared(self, seen: Prefix) -> Compared | None:
         """What the rule compares with what, for explanations; None where it compares no number."""
         return None
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """What it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
-        return frozenset({VOTES})
 
     @abstractmethod
     def holds(self, seen: Prefix) -> np.ndarray:
@@ -117,8 +87,7 @@ class StopRule(ABC):
 
     def untrusted(self, walk: Walked) -> Untrusted:
         """What it says of a walk, to be checked for looking ahead."""
-        said = f"stopping rule `{self.name}`"
-        return Untrusted(said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
+        return Untrusted(self.said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
 
 
 class CrossingRule(StopRule):
@@ -300,6 +269,24 @@ class Window(StopRule):
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
+class OwnStop(Own, StopRule):
+    """A class with a method `holds`; one that declares nothing may read all but columns, and makes no verifications."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What it declares; else votes."""
+        return frozenset({VOTES}) if self.declared is None else self.declared
+
+    def shown(self, seen: Prefix) -> Any:
+        """What it declares; votes and scores where it declares nothing."""
+        reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
+        return DeclaredPrefix(seen, reads, self.said)
+
+    def holds(self, seen: Prefix) -> np.ndarray:
+        """What the class says."""
+        return np.asarray(self.rule.holds(seen))
+
+
 @lru_cache(maxsize=65_536)
 def lead_probability(first: int, second: int) -> float:
     """P(Binomial(first + second + 1, 1/2) <= first), rounded once from the exact value."""
@@ -313,11 +300,11 @@ def lead_probability(first: int, second: int) -> float:
 
 def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
     """What a rule says of every example and step: bool (E, S). Raises ThinkbackError when it fails."""
-    with own_code(f"stopping rule `{rule.name}`"):
+    with own_code(rule.said):
         decided = np.asarray(rule.holds(rule.shown(seen)))
     if decided.shape != seen.traces.shape or decided.dtype != bool:
         raise ThinkbackError(
-            f"stopping rule `{rule.name}` gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+            f"{rule.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
             f"bool of shape {seen.traces.shape}, one for every example and step"
         )
     return decided

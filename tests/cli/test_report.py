@@ -22,7 +22,7 @@ from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
 from toolkit.show import rank
-from toolkit.show.document.document import Section
+from toolkit.show.document import Section
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"

@@ -28,11 +28,12 @@ from generate.tasks import TASKS
 from replay import KINDS as POLICY_KINDS
 from replay import ORDERS, SELECTS
 from replay.engine.signals import GATED as SIGNALS
-from replay.kinds.oracle_rules import RULES as ORACLE_RULES
+from replay.kinds.oracle import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
 from replay.runs.passes.store import KEYS
 from replay.sampling.declared import READS
 from replay.sampling.known import STOPS
+from replay.sampling.prefix import STATISTICS
 from toolkit.answers import JUDGES, KINDS, WAYS, normalise
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
@@ -125,7 +126,7 @@ def test_orders_selects_and_stops() -> None:
 
 def test_prefix_statistics() -> None:
     listed = first_cells(section("own-rules.md", "What a rule sees"))
-    assert set(listed) == {*READS, "features", "examples"} >= {f.name for f in fields(replay.Prefix)} - {"revealed"}
+    assert set(listed) == {*READS, "features", "examples"} >= {*STATISTICS, "features", "examples"}
     assert all(hasattr(replay.Prefix, name) or name in replay.Prefix.__dataclass_fields__ for name in listed)
     declared = section("own-rules.md", "What a rule reads").partition("- `reads")[0]
     assert all(f"`{name}`" in declared for name in READS)

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from generate.simulation.planted import PlantedModel, simulate_planted
-from replay.latent import boosted, folds, material, state_rows
-from replay.latent.adding import add_verifier
+from replay.latent import fitting, material, models, state_rows
 from replay.latent.fitting import FittedVerifier, fit_verifier
+from replay.latent.report import add_verifier
 from replay.latent.traced_values import Traces
 from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import scores
@@ -91,7 +91,7 @@ def test_a_fold_does_not_depend_on_its_own_labels(
     """With the labels of one fold turned round before anything is fitted, its scores stay as they are, and those of
     others do not; those of a verifier that reads another one, or one that does.
     """
-    monkeypatch.setattr(folds, "_dealt", dealt_by_number)
+    monkeypatch.setattr(fitting, "_dealt", dealt_by_number)
     base = replace(QUICK, name="base", places="mean")
     whose = fit_verifier(str(coarse), TRAIN, base).scores
     log = open_log(coarse)
@@ -294,7 +294,7 @@ def test_aggregates_are_of_the_scores_of_places(path: Path) -> None:
 
 def test_external_memory_and_small_batches_give_the_same_scores(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fit_verifier(str(path), TRAIN, QUICK).scores.drop("latency_s", "device_s")
-    monkeypatch.setattr(boosted, "IN_MEMORY", 0)
+    monkeypatch.setattr(models, "IN_MEMORY", 0)
     monkeypatch.setattr(state_rows, "BATCH_BYTES", 5_000)
     after = fit_verifier(str(path), TRAIN, QUICK).scores.drop("latency_s", "device_s")
     joined = before.join(after, on="trace_id", suffix="_after")
@@ -304,8 +304,8 @@ def test_external_memory_and_small_batches_give_the_same_scores(path: Path, monk
 
 def test_bins_of_a_sample_of_rows_give_nearly_the_same_scores(coarse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fit_verifier(str(coarse), TRAIN, QUICK).scores
-    monkeypatch.setattr(boosted, "IN_MEMORY", 0)
-    monkeypatch.setattr(boosted, "SAMPLED", 300)
+    monkeypatch.setattr(models, "IN_MEMORY", 0)
+    monkeypatch.setattr(models, "SAMPLED", 300)
     after = fit_verifier(str(coarse), TRAIN, QUICK).scores  # nine values, all of which are in the sample
     joined = before.join(after, on="trace_id", suffix="_after")
     assert (joined["score"] - joined["score_after"]).abs().max() < 1e-6

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from generate.simulation.planted import STATES, VERIFIER, PlantedModel, simulate_planted
-from replay.latent.adding import add_verifier
 from replay.latent.fitting import fit_verifier
+from replay.latent.report import add_verifier
 from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import areas, best_of_n, scores
 from toolkit.errors import ThinkbackError

@@ -13,7 +13,6 @@ import replay
 from replay import Budget, Margin, Sample, Window
 from replay.sampling.known import ORDERS, SELECTS
 from replay.sampling.orders import GeneratedTraces, GenerateFirst, WalkSteps, later
-from replay.sampling.prefix import Revealed
 from replay.sampling.selects import Select
 from replay.sampling.stops import StopRule
 from tests.replay.small import tables
@@ -44,14 +43,6 @@ class Scores:
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.best_score >= 0.9
-
-
-@dataclass(frozen=True)
-class Older:
-    needs_scores = True
-
-    def holds(self, seen: replay.Prefix) -> np.ndarray:
-        return (seen.best_score >= 0.9) & (seen.votes > 0)
 
 
 @dataclass(frozen=True)
@@ -95,10 +86,11 @@ class PeekMargin(Margin):
 class Popular(Select):
     """Votes without saying so."""
 
+    name: ClassVar[str] = "popular"
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        return np.where(seen.votes.winner == 0, np.minimum(seen.votes.votes, seen.at.shape[1]) - 1, -1)
+    def takes(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.votes
 
 
 @dataclass(frozen=True)
@@ -136,18 +128,17 @@ def opaque(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 
 def test_scores_are_verified_for_their_sake(plain: Log) -> None:
-    for rule in (Scores(), Older()):
-        with pytest.raises(ThinkbackError, match="needs a `verifier`"):
-            vote(rule)
-        spent = replay.run(plain, vote(rule, verifier="v"), resamples=5).outcomes.collect()
-        assert spent["verifications"].to_list() == [2.0] * 3
+    with pytest.raises(ThinkbackError, match="needs a `verifier`"):
+        vote(Scores())
+    spent = replay.run(plain, vote(Scores(), verifier="v"), resamples=5).outcomes.collect()
+    assert spent["verifications"].to_list() == [2.0] * 3
     for rule in (Undeclared(), Counts()):
         assert replay.run(plain, vote(rule), resamples=5).outcomes.collect()["verifications"].to_list() == [0.0] * 3
 
 
 def test_rules_that_may_read_votes_are_refused_where_answers_cannot_be_compared(opaque: Log) -> None:
     best = {"select": "best", "verifier": "v"}
-    for rule in (Undeclared(), Older(), Window(2)):
+    for rule in (Undeclared(), Window(2)):
         with pytest.raises(ThinkbackError, match="verdicts but no answers"):
             replay.run(opaque, vote(rule, **best), resamples=5)
     for rule in (Counts(), Scores(), Budget(traces=2)):
@@ -175,11 +166,9 @@ def test_a_rule_made_of_a_built_in_one_is_checked_like_any_other(plain: Log, rul
 
 
 def test_a_select_sees_what_it_declares(opaque: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A, B, A: told apart, the winner A has two votes; as valid answers alone, there are three of one kind."""
-    monkeypatch.setitem(SELECTS, "popular", Popular())
-    policy = Sample(name="p", max_traces=3, select="popular")
-    found = replay.run(opaque, policy, resamples=5).outcomes.collect()
-    assert found["answer"].to_list() == ["e0/n3/2", "e1/n3/2", "e2/n3/2"]
+    monkeypatch.setitem(SELECTS, "popular", Popular)
+    with pytest.raises(ThinkbackError, match="select `popular` reads `votes`, which it does not declare"):
+        replay.run(opaque, Sample(name="p", max_traces=3, select="popular"), resamples=5)
 
 
 def test_an_order_sees_what_it_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

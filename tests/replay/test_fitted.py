@@ -66,7 +66,7 @@ def test_the_correction_is_the_update_on_the_residual() -> None:
 
 def test_a_linear_prior_is_least_squares(log: Log) -> None:
     """Scores that are a line in the feature are foretold exactly."""
-    from replay.learning.prior import MODELS
+    from replay.engine.fitting import MODELS
 
     rng = np.random.default_rng(0)
     rows = rng.random((60, 2))
@@ -78,7 +78,7 @@ def test_a_linear_prior_is_least_squares(log: Log) -> None:
 @pytest.mark.parametrize("model", ["linear", "trees", "gp"])
 def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
     """Characters or thousands of characters: what is foretold is the same, and it follows the feature."""
-    from replay.learning.prior import MODELS
+    from replay.engine.fitting import MODELS
 
     rng = np.random.default_rng(3)
     rows, new = rng.random((200, 2)), rng.random((100, 2))
@@ -149,7 +149,7 @@ def test_calibrated_scores_decide_the_margin_and_raw_ones_the_answer(log: Log, m
 
 
 def test_platt_recovers_a_logistic_curve(log: Log) -> None:
-    from replay.learning.calibration import _platt
+    from replay.engine.fitting import _platt
 
     rng = np.random.default_rng(1)
     scores = rng.random(200_000)
@@ -190,7 +190,7 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
     from replay.data.block import LoggedPool, Scores
-    from replay.kinds.sample_conformal import fit_conformal
+    from replay.engine.sets import fit_conformal
 
     n = 9
     score = np.linspace(0.1, 0.9, n)[:, None]

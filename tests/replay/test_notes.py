@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from replay import Margin, Sample
-from replay.kinds.sample_remarks import CLIPPED, NEGATIVE, RAW_MARGIN, rows_left_out
+from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, rows_left_out
 from replay.runs.passes.coverage import Coverage, unserved
 from replay.sampling.learned import NullRows
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables

@@ -146,12 +146,12 @@ class Typed:
 
 @dataclass(frozen=True)
 class Early(Select):
-    """In the form of the built-in ones; cheats: a later trace's place."""
+    """In the form of the built-in ones; cheats: how many valid traces there will be."""
 
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def place(self, seen: Any) -> np.ndarray:
-        return np.broadcast_to(seen.at[:, -1:], seen.at.shape)
+    def takes(self, seen: Any) -> np.ndarray:
+        return np.where(seen.valid[:, -1:] == 3, seen.step, 0)
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +296,7 @@ class Both:
         (Reads("features:"), "select `Reads`: unknown name `features:` in `reads`"),
         (Reads(3), "select `Reads`: `reads` is 3; it takes a list of names"),
         (int, "`select` is <class 'int'>; it takes one of `first`, "),
-        ("bets", "`select` is 'bets'; did you mean `best`?"),
+        ("bets", "unknown select `bets`; did you mean `best`?"),
         ({"rule": "Mean"}, "unknown select `Mean`"),
         ({"rule": "best", "k": 3}, "select `best` has no parameters; leave out `k`"),
         (Typed(count="x"), "select `Typed`: `count` is 'x'; it takes an integer"),  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import replay
 from replay import Sample
-from replay.sampling.prefix import Prefix, Revealed
+from replay.sampling.prefix import LazyArrays, Prefix, Revealed
 from tests.reference.random_logs import random_log
 from tests.replay.small import log, tables
 from toolkit.log import write_log
@@ -34,8 +34,9 @@ def prefix(code: np.ndarray, score: np.ndarray, at: np.ndarray) -> Prefix:
     nothing = dict.fromkeys(("traces", "valid", "tokens"), np.zeros(code.shape))
     votes, best = revealed.votes, revealed.best
     told = {name: getattr(votes, name) for name in ("answers", "votes", "second_votes", "run")}
-    told |= {name: getattr(best, name) for name in ("verified", "verified_answers", "best_score", "lead")}
-    return Prefix(**nothing, **told, last_score=score, revealed=revealed)
+    told |= {name: getattr(best, name) for name in ("verified", "verified_answers", "best_score", "best_step", "lead")}
+    told |= nothing | {"last_score": score}
+    return Prefix(LazyArrays(told, told.__getitem__), revealed=revealed)
 
 
 def random_walk(seed: int) -> Prefix:
@@ -84,11 +85,16 @@ def best_trace(rows: Steps) -> int:
     return order[min(valid)[2]] if valid else -1
 
 
+def best_step(rows: Steps) -> int:
+    return min(((-score, at, step + 1) for step, code, score, at, _ in rows if code >= 0), default=(0, 0, 0))[2]
+
+
 PER_STEP: dict[str, Callable[[Steps], float]] = {
     "step": len,
     "answer": lambda rows: numbers(rows).get(rows[-1][1], -1),
     "leader": lambda rows: first_best(rows, lambda c: len(places_of(rows, c)), rows[0][4].__getitem__),
     "best_answer": best_trace,
+    "best_step": best_step,
     "sum_leader": lambda rows: first_best(rows, lambda c: sum(scores_of(rows, c)), lambda c: min(places_of(rows, c))),
 }
 PER_ANSWER: dict[str, Callable[[list[float]], float]] = {
@@ -275,10 +281,18 @@ def test_toys_over_each_statistic_follow_a_plain_loop(name: str, tmp_path: Path)
         made = random_log(seed, examples=10, tidy=True)
         made.write(tmp_path / f"log {seed}")
         told = {"pool": "main", "verifier": "lora", "max_traces": 99, "on_missing": "use_available"}
-        values = {"step": 3, "answer": 1, "leader": 1, "best_answer": 1, "sum_leader": 1, "answer_votes": 2}
+        values = {
+            "step": 3,
+            "best_step": 2,
+            "answer": 1,
+            "leader": 1,
+            "best_answer": 1,
+            "sum_leader": 1,
+            "answer_votes": 2,
+        }
         value = values.get(name, 0.6)
         policies = [Sample(name="stops", select="majority", stop=AtLeast(name, value), **told)]  # type: ignore[arg-type]
-        if name != "step":
+        if name not in ("step", "best_step"):
             policies.append(Sample(name="selects", select=By(name), **told))  # type: ignore[arg-type]
         found = {(r["policy"], r["example_id"]): r for r in replay.run(
             tmp_path / f"log {seed}", policies, resamples=5).outcomes.collect().iter_rows(named=True)}  # fmt: skip
@@ -377,7 +391,7 @@ def test_a_rule_reads_columns_of_the_examples_that_its_policy_learns_on(tmp_path
 
 def test_a_prefix_made_by_hand_says_what_it_lacks(tmp_path: Path) -> None:
     seen = random_walk(3)
-    bare = Prefix(**{name: getattr(seen, name) for name in Prefix.__dataclass_fields__ if name != "revealed"})
+    bare = Prefix(seen.statistics)
     with pytest.raises(ValueError, match="made without one"):
         _ = bare.answer_votes
     assert bare.first(1).rows(slice(0, 1)).votes.shape == (1, 1)
@@ -387,7 +401,7 @@ def test_nothing_of_it_is_made_unless_a_rule_asks(tmp_path: Path, monkeypatch: p
     def refuses(*_: object) -> None:
         raise AssertionError("made for nobody")
 
-    for name in ("by_appearance", "counted", "score_sums", "best_scores", "leading_sum"):
+    for name in ("counted", "score_sums", "best_scores"):
         monkeypatch.setattr(f"replay.sampling.prefix.{name}", refuses)
     made = log(tmp_path, {"n3": POOL}, GOLDS)
     replay.run(made, Sample(name="p", max_traces=3, verifier="v", select="weighted", stop="margin"), resamples=5)

@@ -4,7 +4,7 @@ import pytest
 
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample
-from replay.policies.sweeps import MOST_POLICIES
+from replay.policies.toml import MOST_POLICIES
 from toolkit.errors import ThinkbackError
 
 HEAD = '[[policy]]\nname = "p"\nkind = "sample"\n'
@@ -61,7 +61,7 @@ def test_run_wide_settings_stand_beside_the_policies():
         ('max_traces = 5\nverifier = "v"\nstop = { rule = "marign" }\n', "did you mean `margin`"),
         ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", size = 2 }\n', "unknown key `size` in `[stop]`"),
         ('max_traces = 5\nselect = "majority"\nstop = { rule = "window" }\n', "`stop.size` is required"),
-        ('max_traces = 5\nselect = "majority"\nstop = 3\n', "`stop` takes a table"),
+        ('max_traces = 5\nselect = "majority"\nstop = 3\n', "`stop` is 3; it takes one of `none`, "),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nstop = { rule = "agreement" }\n', "needs stop `none`"),
         ('max_traces = 5\nverifier = "v"\norder = "score"\nstop = { rule = "budget", traces = 2 }\n', "needs stop"),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nselect = "majority"\n', "not `majority`"),

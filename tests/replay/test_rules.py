@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ GOLDS = dict.fromkeys(POOL, "A")
 @dataclass(frozen=True)
 class Confident:
     level: float = 0.9
-    needs_scores = True
+    reads: ClassVar = ("votes", "scores")
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.best_score >= self.level
@@ -23,7 +24,7 @@ class Confident:
 
 @dataclass(frozen=True)
 class WaitsForTheBest:
-    needs_scores = True
+    reads: ClassVar = ("votes", "scores")
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.best_score == np.nanmax(seen.best_score, axis=1, keepdims=True)
@@ -31,7 +32,7 @@ class WaitsForTheBest:
 
 @dataclass(frozen=True)
 class KnowsHowMany:
-    needs_scores = False
+    reads: ClassVar = ("votes",)
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.traces == seen.traces.shape[1] - 1
@@ -39,7 +40,7 @@ class KnowsHowMany:
 
 @dataclass(frozen=True)
 class WrongShape:
-    needs_scores = False
+    reads: ClassVar = ("votes",)
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.traces
@@ -47,7 +48,7 @@ class WrongShape:
 
 @dataclass(frozen=True)
 class Breaks:
-    needs_scores = False
+    reads: ClassVar = ("votes",)
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         raise ValueError("on purpose")
@@ -55,7 +56,7 @@ class Breaks:
 
 @dataclass(frozen=True)
 class LooksAside:
-    needs_scores = True
+    reads: ClassVar = ("votes", "scores")
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         return seen.best_score >= np.quantile(np.nan_to_num(seen.best_score), 0.6, axis=0, keepdims=True)
@@ -63,7 +64,7 @@ class LooksAside:
 
 @dataclass(frozen=True)
 class WritesOver:
-    needs_scores = True
+    reads: ClassVar = ("votes", "scores")
 
     def holds(self, seen: replay.Prefix) -> np.ndarray:
         np.nan_to_num(seen.lead, copy=False, nan=1.0)

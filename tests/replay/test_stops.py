@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.sampling.prefix import running_best, running_sums, running_votes
+from replay.sampling.prefix import LazyArrays, running_best, running_sums, running_votes
 from replay.sampling.stops import crossing_step, lead_probability, stopping_step
 from toolkit.errors import ThinkbackError
 
@@ -16,12 +16,13 @@ def seen(code: list[int], score: list[float]) -> Prefix:
     first = np.array([[code.index(a) if a in code else 99 for a in range(answers)]])
     votes, best = running_votes(codes, first), running_best(codes, scores, places, answers)
     steps = np.arange(1, len(code) + 1)[None, :]
-    return Prefix(
-        traces=steps, valid=np.cumsum(codes >= 0, axis=1), answers=votes.answers, votes=votes.votes,
-        second_votes=votes.second_votes, run=votes.run, verified=best.verified,
-        verified_answers=best.verified_answers, best_score=best.best_score, lead=best.lead,
-        last_score=scores, tokens=steps * 10.0,
-    )  # fmt: skip
+    told = {
+        "traces": steps, "valid": np.cumsum(codes >= 0, axis=1), "answers": votes.answers, "votes": votes.votes,
+        "second_votes": votes.second_votes, "run": votes.run, "verified": best.verified,
+        "verified_answers": best.verified_answers, "best_score": best.best_score, "lead": best.lead,
+        "last_score": scores, "tokens": steps * 10.0,
+    }  # fmt: skip
+    return Prefix(LazyArrays(told, told.__getitem__))
 
 
 def test_running_statistics_by_hand():
@@ -109,7 +110,7 @@ def test_weighted_sums_break_ties_by_the_earliest_verified():
 
 def test_best_breaks_ties_by_generation_in_any_order_of_verification():
     best = running_best(np.array([[1, 0]]), np.array([[0.3, 0.3]]), np.array([[1, 0]]), 2)
-    assert best.place.tolist() == [[1, 0]]
+    assert best.best_step.tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.show.test_latex import NASTY
 from toolkit.show import save_figure, table_of
-from toolkit.show.document.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 
 

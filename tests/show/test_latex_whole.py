@@ -12,8 +12,8 @@ import pytest
 from tests.show.test_latex import WIDTHS, table
 from tests.show.whole import assert_whole
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
-from toolkit.show.document.document import Document, PlacedTable, as_latex
-from toolkit.show.tables.in_print import in_print
+from toolkit.show.document import Document, PlacedTable, as_latex
+from toolkit.show.tables.latex import in_print
 
 
 def compared(rows: int) -> Table:

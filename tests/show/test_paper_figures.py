@@ -14,7 +14,7 @@ from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing import page
 from toolkit.show.drawing.lettering import folded
-from toolkit.show.drawing.panels import Panels
+from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
 from toolkit.show.figures.forest import KINDS, PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PARTS, PolicyGap, gap_figure
@@ -159,8 +159,9 @@ def test_many_numbers_of_traces_share_bars(width: float) -> None:
 
 
 def test_nine_panels_are_three_by_three() -> None:
-    assert Panels.of(NAMES[:9], [""] * 9, WIDE).columns == 3
-    assert Panels.of(NAMES[:12], [""] * 12, WIDE).columns == 4
+    for count, columns in ((9, 3), (12, 4)):
+        with panel_grid(NAMES[:count], "", "", width=WIDE) as (_, axes):
+            assert axes[0].get_subplotspec().get_gridspec().ncols == columns
 
 
 def test_the_baseline_of_a_forest_is_no_tie() -> None:

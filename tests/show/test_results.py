@@ -25,7 +25,7 @@ from toolkit.show import (
     ranked_table,
     short_names,
 )
-from toolkit.show.ranking.takeaway import takeaway
+from toolkit.show.ranking.results import takeaway
 from toolkit.show.tables.table_content import ShownInterval
 from toolkit.stats import OutcomeBlock, Settings, summarise
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolkit.errors import ThinkbackError
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
 from toolkit.show.tables.bars import binned
-from toolkit.show.tables.terminal_layout import folded
+from toolkit.show.tables.terminal import folded
 
 WIDE = Table(
     "Title",
@@ -104,6 +104,12 @@ def test_a_narrow_terminal_stacks_then_drops() -> None:
     assert "calls" in narrow
     assert "Columns hidden at this width: calls." in slim.replace("\n", " ")
     assert "12,346" in slim
+
+
+def test_a_terminal_without_room_beside_what_stands_before_a_name() -> None:
+    columns = (TableColumn("a long heading", Number()), TableColumn("name"), TableColumn("n", Number(), core=True))
+    text = Table("", columns, ((10**15, "majority", 10**12),)).terminal(20)
+    assert "majority" in "".join(text.split())
 
 
 def test_brackets_in_names_are_not_markup() -> None:

@@ -17,7 +17,7 @@ QUICK = ("--resamples", "50", "--orders", "2", "--force")
 @pytest.fixture
 def svg_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures in the one format whose words can be read; another test looks at all formats."""
-    monkeypatch.setattr("toolkit.show.document.report.FORMATS", ("svg",))
+    monkeypatch.setattr("toolkit.show.document.FORMATS", ("svg",))
 
 
 @pytest.fixture

@@ -316,7 +316,7 @@ def test_several_gate_files_stand_beside_the_fitted_ones(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("toolkit.show.document.report.FORMATS", ("svg",))
+    monkeypatch.setattr("toolkit.show.document.FORMATS", ("svg",))
     fit = ["fit-gate", log.address, "--action", "active_verify", "--tune", "split='dev'"]
     kinds = {"one": ["--on", "split='train'"], "two": ["--kind", "score", "--features", f"verifier:{PERFECT}"]}
     for name, kind in kinds.items():

@@ -1,21 +1,19 @@
-"""A select: the latest valid trace."""
+"""A select in the form of users' rules: the latest valid trace."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.known import SELECTS
-from replay.sampling.prefix import Revealed
-from replay.sampling.selects import Select
+from replay import SELECTS, Prefix
 
 
 @dataclass(frozen=True)
-class Latest(Select):
-    reads: ClassVar[frozenset[str]] = frozenset()
+class Latest:
+    reads: ClassVar = ("votes",)
 
-    def place(self, seen: Revealed) -> np.ndarray:
-        return np.maximum.accumulate(np.where(seen.code >= 0, seen.at, -1), axis=1)
+    def takes(self, seen: Prefix) -> np.ndarray:
+        return np.maximum.accumulate(np.where(seen.answer >= 0, seen.step, 0), axis=1)
 
 
-SELECTS["latest"] = Latest()
+SELECTS["latest"] = Latest

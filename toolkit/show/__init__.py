@@ -1,7 +1,6 @@
 """Tables and figures from finished numbers. Nothing here knows how they were computed."""
 
-from toolkit.notes import WARNING
-from toolkit.show.document.report import save_formats, write_latex, write_report
+from toolkit.show.document import save_formats, write_latex, write_report
 from toolkit.show.drawing.page import WIDTH, inches, warned
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.figures.calibration import ReliabilityPanel, reliability_figure
@@ -29,7 +28,6 @@ from toolkit.show.tables.table_content import (
 
 __all__ = [
     "SIMULATED",
-    "WARNING",
     "WIDTH",
     "Called",
     "ColumnNote",

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.known import ORDERS as KNOWN

@@ -47,9 +47,9 @@ from toolkit.show import (
     save_formats,
     table_of,
 )
-from toolkit.show.document.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
+from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 from toolkit.show.ranking.ranking import cell_of
-from toolkit.show.ranking.takeaway import percent, takeaway
+from toolkit.show.ranking.results import percent, takeaway
 from toolkit.show.tables.html import bullets, paragraph
 from toolkit.stats.curves.arrays import Interval
 from toolkit.stats.curves.roc import auc_intervals

@@ -13,8 +13,7 @@ import polars as pl
 
 from replay.data.conditions import asked_about
 from replay.data.contents import read_contents
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.learning import fit_policies
 from replay.runs.result.result import Result
 from replay.runs.result.run import run

@@ -13,8 +13,7 @@ from replay.analyses.tune.tuned import Tuned
 from replay.data.choice import Choice, Rows
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
-from replay.policies.base import Policy
-from replay.policies.policy_errors import errors_of
+from replay.policies.base import Policy, errors_of
 from replay.policies.suite import suite
 from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.learning import learnt_on

@@ -20,7 +20,7 @@ from replay.runs.figures.score_data import scores_data
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
 from toolkit.show import save_figure, table_of
-from toolkit.show.document.report import FORMATS
+from toolkit.show.document import FORMATS
 
 OPTIONS = ("baseline", "oracle", "policies", "cost", "log")
 

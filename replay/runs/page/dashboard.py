@@ -24,8 +24,15 @@ from toolkit.errors import ThinkbackError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
 from toolkit.printable import printable
-from toolkit.show.dashboard.charts import import_altair
-from toolkit.show.dashboard.page import PageData, dashboard_page, in_script, packed, texts_file, vega_script
+from toolkit.show.dashboard.page import (
+    PageData,
+    dashboard_page,
+    import_altair,
+    in_script,
+    packed,
+    texts_file,
+    vega_script,
+)
 
 LARGEST = 1_950_000
 """Bytes of a page without its texts."""

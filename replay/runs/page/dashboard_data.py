@@ -22,8 +22,7 @@ from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
 from toolkit.show.ranking.ranking import Ranked, rank
-from toolkit.show.ranking.results import no_frontier
-from toolkit.show.ranking.takeaway import takeaway
+from toolkit.show.ranking.results import no_frontier, takeaway
 from toolkit.show.tables.table_content import DASH, TableColumn
 
 BASELINES, DIFFERENCES = 24, 3_000

@@ -19,8 +19,7 @@ from replay.data.needs import Action
 from replay.engine.mixing import predicted
 from replay.engine.outcome import MIXED, Outcome
 from replay.policies.base import Evaluator, nested
-from replay.policies.payable import Payable
-from replay.policies.remarks import RemarkKind
+from replay.policies.remarks import Payable, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions

@@ -13,8 +13,7 @@ from replay.data.conditions import examples_of, matching, refuse_overlap, refuse
 from replay.data.contents import Contents
 from replay.data.fitted_scores import folds_of
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, needs_of, nested
-from replay.policies.policy_errors import errors_of
+from replay.policies.base import Policy, errors_of, needs_of, nested
 from replay.policies.toml import PolicyFile
 from replay.runs.passes.example_set import ExampleSet, select_examples
 from replay.runs.passes.reuse import check_reuse, out_of_fold, training_rows

@@ -18,8 +18,7 @@ from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_ke
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
 from replay.data.conditions import of_dataset
 from replay.data.contents import read_contents
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Margin, Never

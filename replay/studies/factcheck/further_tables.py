@@ -12,7 +12,7 @@ import polars as pl
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
 from replay.analyses.report.verifier_calibration import VerifierCalibration
 from replay.analyses.tune.fitted import SettingSweep
-from replay.kinds.every_example import EVERY
+from replay.kinds.sample import EVERY
 from replay.studies.factcheck.budgets import KEYS, MEASURED, SWEPT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
 from replay.studies.factcheck.study import Study

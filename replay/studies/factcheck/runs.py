@@ -15,8 +15,7 @@ import polars as pl
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
 from replay.data.conditions import matching
-from replay.kinds.every_example import every_example
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run

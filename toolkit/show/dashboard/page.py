@@ -15,7 +15,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from toolkit.show.dashboard.charts import charts, import_altair
+from toolkit.errors import ThinkbackError
 
 SCRIPTS = (
     "base", "state", "table", "charts", "sweeps", "plane", "differences", "headroom", "picture", "examples", "page",
@@ -37,6 +37,9 @@ class PageData:
 
 def dashboard_page(page: PageData) -> str:
     """The document. Raises ThinkbackError where what draws its charts is not installed."""
+    import_altair()
+    from toolkit.show.dashboard.charts import charts
+
     own = own_script()
     vega, style = vega_script(), _asset("page.css")
     blocks = "\n".join(
@@ -44,7 +47,7 @@ def dashboard_page(page: PageData) -> str:
         for number, packed in enumerate(page.examples)
     )
     return Template(_asset("page.html")).substitute(
-        policy=html.escape(security_policy((own, vega, CALL), style, page.texts is not None)),
+        policy=html.escape(_security_policy((own, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title),
         style=style,
         files=html.escape(page.texts or ""),
@@ -57,7 +60,7 @@ def dashboard_page(page: PageData) -> str:
     )
 
 
-def security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
+def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
     """What the page may load and run: its own inline parts by their hashes and, where there are texts, their files."""
     allowed = " ".join(map(_hash, scripts)) + " 'self'" * texts
     return (
@@ -71,10 +74,19 @@ def own_script() -> str:
     return "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 
 
+def import_altair() -> None:
+    """Raises ThinkbackError where altair, or what inlines Vega, is not installed."""
+    try:
+        import altair  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError:
+        needed = "a dashboard needs the packages altair and vl-convert-python"
+        raise ThinkbackError(f"{needed}: pip install 'thinkback[dashboard]'") from None
+
+
 @cache
 def vega_script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that keeps its names to itself."""
-    import_altair()
     import vl_convert
 
     bundle = vl_convert.javascript_bundle()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import length, words, wrapped
-from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, plain, style
+from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, drawing, plain, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +44,20 @@ def on_a_page(draw: Callable[[int], Figure], most: int) -> Figure:
         count = max(1, min(count - 1, int(count * HIGHEST / figure.get_figheight())))
         figure = draw(count)
     return figure
+
+
+@contextmanager
+def on_page(
+    body: float, width: float, *, title: str = "", simulated: bool = False, note: str = "", handle: float = 2.6
+) -> Iterator[Figure]:
+    """A figure to draw on, whose axes and their labels are `body` inches high; when all is drawn it is arranged.
+
+    `note` is small print below; `handle` is how long a line in the legend is, in shares of its font's size.
+    """
+    with drawing(width, body) as figure:
+        yield figure
+        arrange(figure, body, title, simulated, handle)
+        noted(figure, note)
 
 
 def arrange(figure: Figure, body: float, title: str = "", simulated: bool = False, handle: float = 2.6) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from toolkit.show.drawing.lettering import folded, words, wrapped
+from toolkit.show.drawing.page import on_page
 from toolkit.show.drawing.style import SMALL, TEXT, calm
 
 if TYPE_CHECKING:
@@ -19,54 +21,50 @@ MOST = 4
 """Panels in a row."""
 
 
-@dataclass(frozen=True)
-class Panels:
-    """A grid of panels with their headings, on a page `width` inches wide."""
+@contextmanager
+def panel_grid(
+    names: Sequence[str],
+    x: str,
+    y: str,
+    *,
+    width: float,
+    second: Sequence[str] = (),
+    alike: bool = True,
+    highest: float = math.inf,
+    title: str = "",
+    simulated: bool = False,
+    note: str = "",
+    handle: float = 2.6,
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure `width` inches wide with a panel of each name, whose axes are labelled; it is arranged at the end.
 
-    headings: tuple[str, ...]
-    columns: int
-    width: float
-
-    @classmethod
-    def of(cls, names: Sequence[str], second: Sequence[str], width: float) -> Panels:
-        """For panels of these names, with a second line each where it is not empty."""
-        most = max(1, min(MOST, len(names), int(width / _EACH)))
-        rows = max(1, -(-len(names) // most))
-        columns = max(1, -(-len(names) // rows))  # as few empty places as can be
-        space = width / columns - 0.5
-        headings = [
-            "\n".join(filter(None, [folded(words(name), space, SMALL, 4), wrapped(line, space, SMALL, 1)]))
-            for name, line in zip(names, second, strict=True)
-        ]
-        return cls(tuple(headings), columns, width)
-
-    @property
-    def rows(self) -> int:
-        """Rows of panels."""
-        return -(-len(self.headings) // self.columns)
-
-    @property
-    def height(self) -> float:
-        """Inches of all rows with their headings; the first panel of a single one is as wide as the page."""
-        each = self.width / self.columns
-        lines = [
-            max(heading.count("\n") + 1 for heading in self.headings[row * self.columns : (row + 1) * self.columns])
-            for row in range(self.rows)
-        ]
-        return sum(min(_TALL * each, 0.35 * each + 1.0) + 0.125 * count + 0.1 for count in lines) + 0.25
-
-    def axes(self, figure: Figure, x: str, y: str, *, alike: bool = True) -> list[Axes]:
-        """The axes with headings and labels; scales are common where panels are `alike`."""
-        grid = figure.subplots(self.rows, self.columns, squeeze=False, sharey=alike, sharex=alike)
-        found = list(grid.flat)
-        for number, (axes, heading) in enumerate(zip(found, self.headings, strict=False)):
+    Panels have a `second` line of heading where it is not empty, and common scales where they are `alike`. All rows
+    are at most `highest` inches high. The rest is as `on_page` has it.
+    """  # fmt: skip
+    most = max(1, min(MOST, len(names), int(width / _EACH)))
+    rows = max(1, -(-len(names) // most))
+    columns = max(1, -(-len(names) // rows))  # as few empty places as can be
+    rows, each = -(-len(names) // columns), width / columns
+    headings = [
+        "\n".join(filter(None, [folded(words(name), each - 0.5, SMALL, 4), wrapped(line, each - 0.5, SMALL, 1)]))
+        for name, line in zip(names, second or [""] * len(names), strict=True)
+    ]
+    lines = [
+        max(heading.count("\n") + 1 for heading in headings[row * columns : (row + 1) * columns]) for row in range(rows)
+    ]
+    # the first panel of a single row is as wide as the page
+    height = sum(min(_TALL * each, 0.35 * each + 1.0) + 0.125 * count + 0.1 for count in lines) + 0.25
+    body = min(height, highest)
+    with on_page(body, width, title=title, simulated=simulated, note=note, handle=handle) as figure:
+        grid = list(figure.subplots(rows, columns, squeeze=False, sharey=alike, sharex=alike).flat)
+        for number, (axes, heading) in enumerate(zip(grid, headings, strict=False)):
             axes.set_title(heading, loc="left", fontsize=SMALL, linespacing=1.05, pad=3.0, parse_math=False)
-            if number + self.columns >= len(self.headings):
-                axes.set_xlabel(wrapped(x, self.width / self.columns - 0.3, TEXT))
+            if number + columns >= len(headings):
+                axes.set_xlabel(wrapped(x, each - 0.3, TEXT))
                 axes.tick_params(labelbottom=True)
-            if number % self.columns == 0:
-                axes.set_ylabel(wrapped(y, self.height / self.rows - 0.4, TEXT))
+            if number % columns == 0:
+                axes.set_ylabel(wrapped(y, height / rows - 0.4, TEXT))
             calm(axes)
-        for axes in found[len(self.headings) :]:
+        for axes in grid[len(headings) :]:
             axes.set_visible(False)
-        return found[: len(self.headings)]
+        yield figure, grid[: len(headings)]

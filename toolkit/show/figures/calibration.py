@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import GREY, NAVY, ORANGE, drawing
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import GREY, NAVY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,18 +50,16 @@ def reliability_figure(
     """
     if not panels:
         raise ThinkbackError("there are no scores to draw")
-    grid = Panels.of([one.name for one in panels], [one.told for one in panels], width)
-    body = grid.height
-    with drawing(width, body) as figure:
+    bars = f"bars: {100 * level:g} % intervals"
+    names, second = [one.name for one in panels], [one.told for one in panels]
+    look: dict[str, Any] = {"title": title, "simulated": simulated, "note": f"{bars}; {note}" if note else bars}
+    with panel_grid(names, f"{x}, %", f"{y}, %", width=width, second=second, **look) as (figure, drawn):
         told = False
-        for number, (axes, one) in enumerate(zip(grid.axes(figure, f"{x}, %", f"{y}, %"), panels, strict=True)):
+        for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
             _draw(axes, one, "calibrated" if number == 0 else "_")
             if one.threshold is not None and 0 <= one.threshold <= 1:
                 axes.axvline(100 * one.threshold, label="_" if told else "the gate's threshold", **_THRESHOLD)
                 told = True
-        arrange(figure, body, title, simulated)
-        bars = f"bars: {100 * level:g} % intervals"
-        noted(figure, f"{bars}; {note}" if note else bars)
     return figure
 
 

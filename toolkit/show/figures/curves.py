@@ -10,7 +10,6 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import words, wrapped
-from toolkit.show.drawing.marks import side_by_side
 from toolkit.show.drawing.page import HIGHEST, WIDTH, arrange, noted
 from toolkit.show.drawing.style import (
     GREEN,
@@ -31,6 +30,7 @@ from toolkit.show.drawing.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def curves_figure(
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
-            side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
+            _side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
             _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
         noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
@@ -226,3 +226,27 @@ def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
             axes.plot([k], [100 * value], linestyle="", label="_", gid=PUBLISHED, **points)
     if band:
         axes.fill_between(curve.k, low, high, color=look.color, alpha=0.13, linewidth=0)
+
+
+_STEP = 1.2  # typographic points between two places that are tried
+_ROOM = 0.9  # of a mark's size that two of them keep between their centres, its edge aside
+_FAR = 12
+"""Places that are tried to either side."""
+
+
+def _side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
+    """Move marks of a point each to the nearest place beside their own where they hide none of those before."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axes.figure
+    pixel = figure.dpi / 72
+    taken = np.empty((0, 2))
+    shifts = sorted(range(-_FAR, _FAR + 1), key=lambda one: (abs(one), -one))
+    for mark in marks:
+        at = axes.transData.transform(mark.get_xydata())[0]
+        room = pixel * (_ROOM * mark.get_markersize() + mark.get_markeredgewidth())
+        free = (n for n in shifts if (np.hypot(*(taken - at - np.array([n * _STEP * pixel, 0.0])).T) >= room).all())
+        shift = next(free, 0) * _STEP
+        taken = np.vstack([taken, at + np.array([shift * pixel, 0.0])])
+        if shift:
+            mark.set_transform(axes.transData + ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import HIGHEST, WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import INK, NAVY, drawing
+from toolkit.show.drawing.page import HIGHEST, WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import INK, NAVY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,17 +52,16 @@ def differences_figure(
     """
     if not panels:
         raise ThinkbackError("there is no difference to draw")
-    grid = Panels.of([one.name for one in panels], [""] * len(panels), width)
-    body = min(grid.height, HIGHEST - 0.8)  # room for title, legend and notes
-    with drawing(width, body) as figure:
-        drawn = grid.axes(figure, x, y, alike=False)
+    with panel_grid(
+        [one.name for one in panels], x, y, width=width, alike=False, title=title, simulated=simulated, handle=1.4,
+        highest=HIGHEST - 0.8,  # room for title, legend and notes
+        note=f"bands: {100 * level:g} % intervals of the difference at each k",
+    ) as (figure, drawn):  # fmt: skip
         for axes, one in zip(drawn, panels, strict=True):
             _draw(axes, one)
         _scale(drawn, panels)
         if any(one.published for one in panels):
             drawn[0].scatter([], [], facecolors="white", edgecolors=INK, marker="D", s=14, label=published)
-        arrange(figure, body, title, simulated, handle=1.4)
-        noted(figure, f"bands: {100 * level:g} % intervals of the difference at each k")
     return figure
 
 

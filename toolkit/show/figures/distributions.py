@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import NAVY, ORANGE, SKY, drawing
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import NAVY, ORANGE, SKY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,10 +51,10 @@ def distributions_figure(
     if not panels:
         raise ThinkbackError("there is no score of a judged trace to draw")
     seconds = ["" if one.auc is None else f"AUC {one.auc:.3f}" for one in panels]
-    grid = Panels.of([one.name for one in panels], seconds, width)
-    body = grid.height
-    with drawing(width, body) as figure:
-        drawn = grid.axes(figure, "score", "traces, %", alike=False)
+    with panel_grid(
+        [one.name for one in panels], "score", "traces, %", width=width, second=seconds, alike=False, title=title,
+        simulated=simulated, note=note,
+    ) as (figure, drawn):  # fmt: skip
         for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
             right, wrong = ([HUNDRED * share for share in side] for side in (one.right, one.wrong))
             label = "_" * bool(number)
@@ -68,6 +68,4 @@ def distributions_figure(
             few = 0 < len(one.values) <= TICKS
             axes.xaxis.set_major_locator(FixedLocator(one.values) if few else MaxNLocator(3))
             axes.yaxis.set_major_locator(MaxNLocator(4))
-        arrange(figure, body, title, simulated)
-        noted(figure, note)
     return figure

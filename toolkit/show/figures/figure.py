@@ -12,9 +12,8 @@ import numpy as np
 from toolkit.errors import ThinkbackError, counted
 from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
 from toolkit.show.drawing.lettering import BOUND, folded, words, wrapped
-from toolkit.show.drawing.outside import SIZE, arrow_places, draw_arrow
 from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.region import View, view
+from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, view
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
 
 if TYPE_CHECKING:
@@ -52,6 +51,21 @@ class FrontierPoint:
         """Whether its name should be written: settings of a sweep only where they stand out."""
         return not self.swept or self.chosen or self.baseline or self.on_front
 
+    @property
+    def place(self) -> tuple[float, float]:
+        """Where it is in the plane: cost and per cent."""
+        return self.cost, 100 * self.accuracy
+
+    @property
+    def bars(self) -> list[list[tuple[float, float]]]:
+        """Its intervals, each from end to end."""
+        (cost, percent), bars = self.place, []
+        if self.low is not None and self.high is not None:
+            bars.append([(cost, 100 * self.low), (cost, 100 * self.high)])
+        if self.cost_low is not None and self.cost_high is not None:
+            bars.append([(self.cost_low, percent), (self.cost_high, percent)])
+        return bars
+
 
 def frontier(
     points: Sequence[FrontierPoint],
@@ -84,15 +98,15 @@ def frontier(
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
         barred = _barred(points)
-        _draw_intervals(axes, [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)])
+        inside = [p for p in barred if not seen.beyond(*p.place)]
+        _draw_intervals(axes, inside)
         _draw_points(axes, points, seen)
         axes.set_xlabel(wrapped(cost, width - 0.7, TEXT))
         axes.set_ylabel(wrapped(f"{accuracy}, %", body - 0.5, TEXT))
         arrange(figure, body, title, simulated, handle=1.8)
-        inside = [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)]
         room = axes.get_window_extent()
         size = (72 / figure.dpi * room.width, 72 / figure.dpi * room.height)
-        arrows = arrow_places({p.name: (p.cost, 100 * p.accuracy) for p in points if p.labelled}, seen, size)
+        arrows = arrow_places({p.name: p.place for p in points if p.labelled}, seen, size)
         labels = _labels(points, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
         scene = _scene(axes, points, inside, corners, paths, arrows)
@@ -109,10 +123,10 @@ def frontier(
         without = {label.name for label in placed.omitted}
         for p in points:
             if p.name in arrows and p.name not in without:
-                towards = seen.beyond(p.cost, 100 * p.accuracy)
+                towards = seen.beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
         noted(figure, _key(placed), most=24)
-        outside = sum(bool(seen.beyond(p.cost, 100 * p.accuracy)) for p in points if not p.labelled)
+        outside = sum(bool(seen.beyond(*p.place)) for p in points if not p.labelled)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)
         left = len(without)
@@ -202,8 +216,7 @@ def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> list[np.ndarray
         if point.swept and not point.diagnostic:
             sweeps.setdefault(point.sweep, []).append(point)
     paths = [
-        np.array([(p.cost, 100 * p.accuracy) for p in sorted(members, key=lambda p: (p.cost, p.accuracy))])
-        for members in sweeps.values()
+        np.array([p.place for p in sorted(members, key=lambda p: (p.cost, p.accuracy))]) for members in sweeps.values()
     ]
     for number, path in enumerate(paths):
         axes.plot(
@@ -227,7 +240,7 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
     right, floor = axes.get_xlim()[1], axes.get_ylim()[0]
     corners = [(front[0].cost, min(floor, 100 * front[0].accuracy))]
     for point in front:  # level until the next point costs more, then up to it
-        corners += [(point.cost, corners[-1][1]), (point.cost, 100 * point.accuracy)]
+        corners += [(point.cost, corners[-1][1]), point.place]
     corners.append((max(right, front[-1].cost), corners[-1][1]))
     x, y = np.array(corners).T
     axes.plot(x, y, color=NAVY, linewidth=1.3, zorder=3, label="Pareto front", scalex=False, scaley=False)
@@ -248,18 +261,14 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
     bars: dict[str, list[list[tuple[float, float]]]] = {}
     for point in points:
-        own = bars.setdefault(LAYERS[_layer(point)].color, [])
-        if point.low is not None and point.high is not None:
-            own.append([(point.cost, 100 * point.low), (point.cost, 100 * point.high)])
-        if point.cost_low is not None and point.cost_high is not None:
-            own.append([(point.cost_low, 100 * point.accuracy), (point.cost_high, 100 * point.accuracy)])
+        bars.setdefault(LAYERS[_layer(point)].color, []).extend(point.bars)
     for color, lines in bars.items():
         look: dict[str, Any] = {"linewidths": 0.8, "alpha": 0.6, "zorder": 4, "capstyle": "projecting"}
         axes.add_collection(LineCollection(lines, colors=color, **look), autolim=False)
 
 
 @dataclass(frozen=True)
-class Layer:
+class _Layer:
     """How a kind of point looks. Kinds differ in shape, in being hollow, or else in lightness and size."""
 
     label: str
@@ -271,11 +280,11 @@ class Layer:
 
 
 LAYERS = {
-    "sweep": Layer("settings of a sweep", "o", SKY, 6, edge=0),
-    "other": Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
-    "front": Layer("on the front", "o", NAVY, 20),
-    "baseline": Layer("baseline", "D", ORANGE, 24),
-    "diagnostic": Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
+    "sweep": _Layer("settings of a sweep", "o", SKY, 6, edge=0),
+    "other": _Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
+    "front": _Layer("on the front", "o", NAVY, 20),
+    "baseline": _Layer("baseline", "D", ORANGE, 24),
+    "diagnostic": _Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
 }
 
 
@@ -293,9 +302,9 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
     lined = set(axes.get_legend_handles_labels()[1])
     for number, (key, layer) in enumerate(LAYERS.items()):
         members = [p for p in points if _layer(p) == key]
-        if not any(p.labelled or not seen.beyond(p.cost, 100 * p.accuracy) for p in members):
+        near = [p.place for p in members if not seen.beyond(*p.place)]
+        if not near and not any(p.labelled for p in members):
             continue
-        near = [(p.cost, 100 * p.accuracy) for p in members if not seen.beyond(p.cost, 100 * p.accuracy)]
         x, y = np.array(near, float).reshape(-1, 2).T
         axes.scatter(
             x,
@@ -325,12 +334,12 @@ def _labels(
     """
     gains = _gains(points, seen)
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
-    set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(p.cost, 100 * p.accuracy))]
+    set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
     found = []
     for p in (p for p in points if p.labelled):
-        x, y = arrows.get(p.name, (p.cost, 100 * p.accuracy))
-        far = seen.beyond(p.cost, 100 * p.accuracy)
+        x, y = arrows.get(p.name, p.place)
+        far = seen.beyond(*p.place)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
         value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
@@ -355,7 +364,7 @@ def _labels(
 def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
     """By name what each point of the front adds to the area below it, as it is drawn."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
-    places = [seen.share(*seen.within(p.cost, 100 * p.accuracy)) for p in front]
+    places = [seen.share(*seen.within(*p.place)) for p in front]
     gains, below = {}, 0.0
     for number, (point, (x, y)) in enumerate(zip(front, places, strict=True)):
         following = places[number + 1][0] if number + 1 < len(places) else 1.0
@@ -375,17 +384,8 @@ def _scene(
     arrows: Mapping[Hashable, tuple[float, float]],
 ) -> Scene:
     pixels = axes.transData.transform
-    bars = [
-        pixels([(p.cost, 100 * p.low), (p.cost, 100 * p.high)])
-        for p in barred
-        if p.low is not None and p.high is not None
-    ]
-    bars += [
-        pixels([(p.cost_low, 100 * p.accuracy), (p.cost_high, 100 * p.accuracy)])
-        for p in barred
-        if p.cost_low is not None and p.cost_high is not None
-    ]
-    centres = pixels([arrows.get(p.name, (p.cost, 100 * p.accuracy)) for p in points])
+    bars = [pixels(bar) for p in barred for bar in p.bars]
+    centres = pixels([arrows.get(p.name, p.place) for p in points])
     sizes = [
         SIZE / 2 if p.name in arrows else LAYERS[_layer(p)].size ** 0.5 / 2 + LAYERS[_layer(p)].edge / 2 for p in points
     ]

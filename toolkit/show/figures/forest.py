@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.region import view
 from toolkit.show.drawing.rows import SHARE, Rows
-from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm, drawing
+from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ class PolicyDifference:
 
 
 @dataclass(frozen=True)
-class DifferenceKind:
+class _DifferenceKind:
     """How rows of a kind are marked. Kinds differ in shape or in being hollow."""
 
     label: str
@@ -54,10 +54,10 @@ class DifferenceKind:
 
 
 KINDS = {
-    "baseline": DifferenceKind("baseline", "D", ORANGE, hollow=False),
-    "apart": DifferenceKind("told apart", "o", NAVY, hollow=False),
-    "tied": DifferenceKind("not told apart", "o", GREY, hollow=True),
-    "diagnostic": DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
+    "baseline": _DifferenceKind("baseline", "D", ORANGE, hollow=False),
+    "apart": _DifferenceKind("told apart", "o", NAVY, hollow=False),
+    "tied": _DifferenceKind("not told apart", "o", GREY, hollow=True),
+    "diagnostic": _DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
 }
 
 
@@ -88,7 +88,7 @@ def forest_figure(
     lines = Rows.of([row.name for row in rows], width)
     axis = wrapped(f"{quality}, difference to {baseline}{f', {unit}' * bool(unit)}", 0.9 * (1 - SHARE) * width, TEXT, 3)
     body = lines.height + 0.3 + 0.14 * (axis.count("\n") + 1)
-    with drawing(width, body) as figure:
+    with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:
         axes = figure.add_subplot()
         lines.name(axes)
         left, right = _limits(rows)
@@ -103,8 +103,6 @@ def forest_figure(
         calm(axes)
         axes.grid(visible=False, axis="y")
         axes.spines["left"].set_visible(False)
-        arrange(figure, body, title, simulated, handle=1.0)
-        noted(figure, note)
     return figure
 
 
@@ -127,7 +125,7 @@ def _few_ticks(axes: Axes, width: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(max(4, int(2.2 * width)), steps=[1, 2, 2.5, 5, 10]))
 
 
-def _draw(axes: Axes, look: DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
+def _draw(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
     """Limits and markers of one kind; the number of what lies beyond the axis."""
     left, right = axes.get_xlim()
     inside = [(row, y) for row, y in rows if left <= row.difference <= right]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.rows import SHARE, Rows
-from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm, drawing
+from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm
 from toolkit.show.tables.table_content import Number, NumberWithInterval, ShownInterval
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class PolicyGap:
 
 
 @dataclass(frozen=True)
-class GapPart:
+class _GapPart:
     """How a part of the gap is filled. Parts are at least 20 apart in lightness."""
 
     label: str
@@ -45,9 +45,9 @@ class GapPart:
 
 
 PARTS = {
-    "selection": GapPart("selection: paid for a right trace, answered another", NAVY),
-    "stopping": GapPart("stopping: a right trace, not paid for", "#7FA8C9", "////"),
-    "generation": GapPart("generation: no right trace", "#EDEFF2"),
+    "selection": _GapPart("selection: paid for a right trace, answered another", NAVY),
+    "stopping": _GapPart("stopping: a right trace, not paid for", "#7FA8C9", "////"),
+    "generation": _GapPart("generation: no right trace", "#EDEFF2"),
 }
 
 
@@ -64,7 +64,9 @@ def gap_figure(
     lines = Rows.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
     shares = any(row.share is not None for row in rows)
     body = lines.height + 0.62 + 0.12 * shares
-    with drawing(width, body) as figure:
+    marked = ["△ diagnostic: no system could run it"] * any(row.diagnostic for row in rows)
+    note = "; ".join(filter(None, [*marked, note]))
+    with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.6) as figure:
         axes = figure.add_subplot()
         lines.name(axes)
         start = [0.0] * len(rows)
@@ -87,9 +89,6 @@ def gap_figure(
             calm(one)
             one.grid(visible=False, axis="y")
             one.spines[["left", "right"]].set_visible(False)
-        arrange(figure, body, title, simulated, handle=1.6)
-        marked = ["△ diagnostic: no system could run it"] * any(row.diagnostic for row in rows)
-        noted(figure, "; ".join(filter(None, [*marked, note])))
     return figure
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import GREEN, GREY, NAVY, ORANGE, drawing, percent_limits
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import GREEN, GREY, NAVY, ORANGE, percent_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,17 +68,15 @@ def gates_figure(
     """
     if not gates:
         raise ThinkbackError("there is no sweep of a gate to draw")
-    panels = Panels.of([one.name for one in gates], [""] * len(gates), width)
-    body = panels.height
-    with drawing(width, body) as figure:
-        drawn = panels.axes(figure, "acts on, %", f"{quality}, %")
+    names = [one.name for one in gates]
+    with panel_grid(
+        names, "acts on, %", f"{quality}, %", width=width, title=title, simulated=simulated, note=note, handle=1.4
+    ) as (figure, drawn):
         first = next((number for number, one in enumerate(gates) if one.never), None)
         for number, (axes, one) in enumerate(zip(drawn, gates, strict=True)):
             _draw(axes, one, "as if it never acted" if number == first else "_")
         _scale(drawn[0], max(HUNDRED * one.rate[-1] for one in gates))
         _mark_ends(drawn, gates)
-        arrange(figure, body, title, simulated, handle=1.4)
-        noted(figure, note)
     return figure
 
 

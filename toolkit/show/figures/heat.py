@@ -11,8 +11,8 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.style import GREY, SMALL, TEXT, drawing, readable_on
+from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.style import GREY, SMALL, TEXT, readable_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def heat_figure(
         low, high = low - 0.5, high + 0.5
     tall = max(len(panel.y) for panel in panels)
     body = max(1.2, rows * (0.17 * tall + 0.28) + 0.3)
-    with drawing(width, body) as figure:
+    with on_page(body, width, title=title, simulated=simulated, note=note) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             image = _draw(axes, panel, low, high, decimals if numbered else None, width / columns)
@@ -87,8 +87,6 @@ def heat_figure(
             bar = figure.colorbar(image, ax=figure.axes, fraction=0.04, pad=0.02)
             bar.outline.set_visible(False)
             bar.ax.tick_params(length=0)
-        arrange(figure, body, title, simulated)
-        noted(figure, note)
     return figure
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SMALL, calm, drawing, percent_limits
+from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SMALL, calm, percent_limits
 from toolkit.show.tables.table_content import ShownInterval
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def outcomes_figure(
     if not bars:
         raise ThinkbackError("there is no policy with fixes and flips to draw")
     body = 0.6 + 0.3 * len(bars)
-    with drawing(width, body) as figure:
+    with on_page(body, width, title=title, simulated=simulated) as figure:
         axes = figure.add_subplot()
         places = range(len(bars))
         halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # seen on dark bars, too
@@ -72,7 +72,6 @@ def outcomes_figure(
         axes.set_xlabel("share of examples, %")
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         calm(axes)
-        arrange(figure, body, title, simulated)
     return figure
 
 
@@ -83,9 +82,11 @@ def bands_figure(
     if not panels:
         raise ThinkbackError("there is no curve to draw")
     width = min(width, 3.7) if len(panels) == 1 else width
-    grid = Panels.of([one.label for one in panels], [""] * len(panels), width)
-    with drawing(width, grid.height) as figure:
-        for number, (axes, panel) in enumerate(zip(grid.axes(figure, x, "", alike=False), panels, strict=True)):
+    names, note = [one.label for one in panels], "bands hold the whole curve at once (sup-t)"
+    with panel_grid(
+        names, x, "", width=width, alike=False, title=title, simulated=simulated, note=note
+    ) as (figure, drawn):  # fmt: skip
+        for number, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
             axes.plot(panel.x, panel.estimate, color=NAVY, linewidth=1.4, clip_on=False)
             low, high = np.array(panel.low, float), np.array(panel.high, float)
             axes.fill_between(panel.x, low, high, color=NAVY, alpha=0.15, linewidth=0)
@@ -95,6 +96,4 @@ def bands_figure(
                 axes.set_ylim(*percent_limits(*axes.get_ylim()))
             if panel.mark is not None:
                 axes.axvline(panel.mark, label="the gate's threshold" if number == 0 else "_", **_THRESHOLD)
-        arrange(figure, grid.height, title, simulated)
-        noted(figure, "bands hold the whole curve at once (sup-t)")
     return figure

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import NAVY, ORANGE, drawing
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import NAVY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,25 +40,21 @@ def stopping_figure(
     """
     if not policies:
         raise ThinkbackError("there is no policy with a number of traces to draw")
-    panels = Panels.of(
-        [one.name for one in policies],
-        [f"mean {one.mean:.2f}{', sees gold' * one.diagnostic}" for one in policies],
-        width,
-    )
     every = [count for one in policies for count in one.traces]
     low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
     heights = [_binned(one, low, each) for one in policies]
-    body = panels.height
-    with drawing(width, body) as figure:
-        for number, (axes, one) in enumerate(zip(panels.axes(figure, "traces paid", "examples, %"), policies)):  # noqa: B905
+    bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
+    with panel_grid(
+        [one.name for one in policies], "traces paid", "examples, %", width=width, title=title, simulated=simulated,
+        second=[f"mean {one.mean:.2f}{', sees gold' * one.diagnostic}" for one in policies],
+        note="; ".join(filter(None, [*bars, note])),
+    ) as (figure, drawn):  # fmt: skip
+        for number, (axes, one) in enumerate(zip(drawn, policies, strict=True)):
             places = [low + each * place + (each - 1) / 2 for place in heights[number]]
             axes.bar(places, [*heights[number].values()], 0.8 * each, color=NAVY, linewidth=0, zorder=2, label="_")
             label = "_" if number else "mean"
             axes.axvline(one.mean, color=ORANGE, linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=3, label=label)
         _scale(figure, low, max(every), max(height for mine in heights for height in mine.values()))
-        arrange(figure, body, title, simulated)
-        bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
-        noted(figure, "; ".join(filter(None, [*bars, note])))
     return figure
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.drawing.page import WIDTH, arrange, noted
-from toolkit.show.drawing.panels import Panels
-from toolkit.show.drawing.style import INK, drawing, percent_limits
+from toolkit.show.drawing.page import WIDTH
+from toolkit.show.drawing.panels import panel_grid
+from toolkit.show.drawing.style import INK, percent_limits
 from toolkit.show.figures.curves import look
 from toolkit.show.tables.table_content import ShownInterval
 
@@ -49,18 +49,18 @@ def trade_offs_figure(
     if not any(panels.values()):
         raise ThinkbackError("there is no method with a quality and a cost to draw")
     names = list(dict.fromkeys(name for points in panels.values() for name in points))
-    grid = Panels.of(list(panels), [""] * len(panels), width)
-    body = grid.height
-    with drawing(width, body) as figure:
-        for axes, points in zip(grid.axes(figure, cost, f"{quality}, %", alike=False), panels.values(), strict=True):
+    note = f"bars: {HUNDRED * level:g} % intervals of each method; paired differences: see the tables"
+    with panel_grid(
+        list(panels), cost, f"{quality}, %", width=width, alike=False, title=title, simulated=simulated, note=note,
+        handle=1.4,
+    ) as (figure, drawn):  # fmt: skip
+        for axes, points in zip(drawn, panels.values(), strict=True):
             for number, name in enumerate(names):
                 if name in points:
                     _draw(axes, points[name], number, name)
             _scale(axes, list(points.values()))
         if any(point.published for points in panels.values() for point in points.values()):
             figure.axes[0].scatter([], [], facecolors="white", edgecolors=INK, marker="o", s=SIZE, label=PUBLISHED)
-        arrange(figure, body, title, simulated, handle=1.4)
-        noted(figure, f"bars: {HUNDRED * level:g} % intervals of each method; paired differences: see the tables")
     return figure
 
 

@@ -1,33 +1,140 @@
-"""A Table as a LaTeX float that fits its page: set smaller, then stacked, then without its least needed columns."""
+"""A Table as LaTeX floats that fit their page, under one number.
+
+A table is set smaller, then with headings on several lines, then with intervals below their estimates. Columns that
+still have no room are left out, or, of a whole table, stand in further parts below: each part has the columns that
+tell its rows apart, and siunitx aligns numbers at their points. Where a page has no room for all rows, further floats
+follow.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
-from toolkit.show.tables.in_print import in_print
 from toolkit.show.tables.latex_text import MARKS, POINTS_AN_INCH, folded, in_tex, mark, paragraph, points
-from toolkit.show.tables.table_content import DASH, TableContent, notes_on
+from toolkit.show.tables.table_content import DASH, Form, TableColumn, TableContent, notes_on
 
 COLUMN = 3.7
 """Inches up to which a table is as wide as a column of a two-column paper; a wider one goes across both."""
-DECIMAL = re.compile(r"[+−]?\d+\.\d+")
-"""A number that siunitx aligns at its point."""
 HEIGHT = 500.0
 """Points of the highest float: a page of LaTeX's own article has 550, those of conferences more."""
-AROUND = 30  # points of the caption and the rules
-SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
+WAITING = 12
+"""Floats after which a page is ended: LaTeX holds as many as 18 before it has a place for them."""
+PUBLISHED = "in parentheses: published"
+_DECIMAL = re.compile(r"[+−]?\d+\.\d+")
+"""A number that siunitx aligns at its point."""
+_NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
+_AROUND = 30  # points of the caption and the rules
+_BETWEEN = 8  # points between two parts
+_SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
 """Sizes of the font in points, the best first, each with half the points between two columns."""
+_LEADING = {10: 12, 9: 11, 8: 9.5}
 _SMALL = 8
 _OF_BOLD = 0.8  # letters on a bold line for those on a plain one
-LEADING = {10: 12, 9: 11, 8: 9.5}
-_ROOMY, WIDE, TIGHT, LEAST = 18.0, 14.0, 10.0, 6.0  # em that a column of words asks for unless it is narrower
+_ROOMY, _WIDE, _TIGHT, _LEAST = 18.0, 14.0, 10.0, 6.0  # em that a column of words asks for unless it is narrower
+T = TypeVar("T", bound=TableContent)
+
+
+def as_latex(table: TableContent, label: str, width: float, whole: bool = False) -> str:
+    """Floats with the title as caption, booktabs rules and the notes below, no line of them wider than `width` inches.
+
+    Their first line says which packages they need. Columns for which there was no room are named in a note; a `whole`
+    table has all.
+    """
+    space, table = POINTS_AN_INCH * width, in_print(table)
+    grids = [grid.folded(space) for grid in _grids(table, space, whole)]
+    shown = {place for grid in grids for place in grid.places}
+    kept = [column for place, column in enumerate(table.columns) if place in shown or column.beneath]
+    gone = [column.name for column in table.columns if column not in kept]
+    above, below = (_printed(notes if whole else notes_on(notes, kept)) for notes in (table.above, table.below))
+    below = [*(f"{sign} {text}." for text, sign in _marks_of(table).items()), *below]
+    below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
+    caption = table.title
+    if whole and (known := _NUMBERED.fullmatch(caption)):
+        caption = f"{known[2]}; as table {known[1]}"  # the paper has a number of its own
+    floats = _packed(grids, *(_height_of_notes(notes, space) for notes in (above, below)))
+    kind = "table" if width <= COLUMN else "table*"
+    lines: list[str] = []
+    for number, parts in enumerate(floats):
+        title = f"{caption} (continued)" if number and caption else caption
+        lines += [
+            rf"\begin{{{kind}}}",
+            r"\centering",
+            *([r"\addtocounter{table}{-1}"] if number and title else []),
+            *([rf"\caption{{{paragraph(title, space, 10)}}}"] if title else []),
+            *([rf"\label{{{label}}}"] if label and not number else []),
+            *(_small_print(above, space, bold=True) if not number else []),
+        ]
+        for place, (grid, rows) in enumerate(parts):
+            lines += [*[r"\medskip"] * bool(place), *_tabular(grid, rows, at_points=whole)]
+        lines += [*(_small_print(below, space) if number == len(floats) - 1 else []), rf"\end{{{kind}}}"]
+        lines += [r"\clearpage"] if whole and number % WAITING == WAITING - 1 else []
+    text = "\n".join(lines)
+    needs = [r"\usepackage{booktabs}", *[r"\usepackage{siunitx}"] * ("S[table-format" in text)]
+    if r"\texteuro" in text:
+        needs += [*["and, for the euro,"] * (not whole), r"\usepackage{textcomp}"]
+    return f"% needs {' '.join(needs)} in the preamble; fits {width:.4g} inches\n{text}\n"
+
+
+def _printed(notes: Sequence[str]) -> list[str]:
+    """Notes as a paper's readers can use them."""
+    said = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
+    return [note for note in said if note]
 
 
 @dataclass(frozen=True)
-class Grid:
+class _OverPublished(Form):
+    """A cell of our value and of the published one, which is in parentheses in a line of its own."""
+
+    stacks: ClassVar[str] = " ("
+
+    own: Form
+    theirs: Form
+
+    @property
+    def align(self) -> str:  # type: ignore[override]
+        """That of our value."""
+        return self.own.align
+
+    def show(self, value: tuple[Any, Any]) -> str:
+        """The two beside each other."""
+        own, theirs = value
+        shown = DASH if own is None else self.own.show(own)
+        return shown if theirs is None else f"{shown} ({self.theirs.show(theirs)})"
+
+
+def in_print(table: T) -> T:
+    """The table without what is not printed, and with the columns that stand under another one in its cells."""
+    places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
+    beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}
+    kept = [
+        i for i, c in enumerate(table.columns) if c.under not in places and (c.printed or c.core)
+    ]  # what was asked for is printed
+
+    def column(own: int) -> TableColumn:
+        under = beneath.get(own)
+        one = table.columns[own]
+        return one if under is None else replace(one, form=_OverPublished(one.form, table.columns[under].form))
+
+    def cell(row: Sequence[Any], own: int) -> Any:
+        if own not in beneath:
+            return row[own]
+        pair = row[own], row[beneath[own]]
+        return None if pair == (None, None) else pair
+
+    return replace(
+        table,
+        columns=tuple(map(column, kept)),
+        rows=tuple(tuple(cell(row, i) for i in kept) for row in table.rows),
+        below=(*table.below, PUBLISHED) if beneath else table.below,
+    )
+
+
+@dataclass(frozen=True)
+class _Grid:
     """The columns of `table` that are set, by place, their headings and cells, which may have several lines, and size.
 
     `words`: the width in em that a column of words asks for, unless it is narrower.
@@ -54,9 +161,21 @@ class Grid:
 
     def total(self, widths: Sequence[float]) -> float:
         """Points of a row."""
-        return sum(widths) + 2 * SEPARATION[self.size] * (len(widths) - 1)
+        return sum(widths) + 2 * _SEPARATION[self.size] * (len(widths) - 1)
 
-    def folded(self, space: float) -> Grid:
+    def fits(self, space: float) -> bool:
+        """Whether a line of `space` points has room for what its columns ask for."""
+        return self.total(self.least) <= space
+
+    def height(self, rows: range) -> float:
+        """Points of some rows under their heading."""
+        return self.height_of(self.heads) + sum(self.height_of(self.rows[i]) for i in rows)
+
+    def height_of(self, row: Sequence[str]) -> float:
+        """Points of a row."""
+        return _LEADING[self.size] * _lines_of(row) + 2
+
+    def folded(self, space: float) -> _Grid:
         """The cells of words on lines of the width that there is, which is at least what they ask for."""
         widths = list(self.least)
         for i, wish in enumerate(self.natural):
@@ -68,7 +187,7 @@ class Grid:
             for column, wide, left in zip(zip(self.heads, *self.rows, strict=True), widths, self.left(), strict=True)
         ]
         heads, *rows = zip(*columns, strict=True)
-        return Grid(self.table, self.places, heads, tuple(rows), self.size, self.words)
+        return replace(self, heads=heads, rows=tuple(rows))
 
     def _lines(self, text: str, space: float) -> list[str]:
         """A line of a cell on as many as it takes; all of an indented one are indented."""
@@ -76,71 +195,141 @@ class Grid:
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
-    def without(self, i: int) -> Grid:
-        """All columns but one."""
-        return self.only([k for k in range(len(self.places)) if k != i])
-
-    def only(self, kept: Sequence[int]) -> Grid:
+    def only(self, kept: Sequence[int]) -> _Grid:
         """Some columns."""
         rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
         places, heads = tuple(self.places[k] for k in kept), tuple(self.heads[k] for k in kept)
-        return Grid(self.table, places, heads, rows, self.size, self.words)
+        return replace(self, places=places, heads=heads, rows=rows)
 
     def left(self) -> list[bool]:
         """Which columns are of words."""
         return [self.table.columns[place].form.align == "left" for place in self.places]
 
 
-def as_latex(table: TableContent, label: str, width: float) -> str:
-    """A float with the title as caption, booktabs rules and the notes below, no line of it wider than `width` inches.
-
-    Its first line says which packages it needs. Columns for which there was no room are named in a note. Where its rows
-    are more than a page holds, several floats follow each other under one number.
-    """
-    space, table = POINTS_AN_INCH * width, in_print(table)
-    grid = _fitting(table, space).folded(space)
-    kept = [table.columns[place] for place in grid.places]
-    beneath = [column for column in table.columns if column.beneath]
-    gone = [column.name for column in table.columns if column not in kept and column not in beneath]
-    above, below = (printed(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
-    below = [*(f"{sign} {text}." for text, sign in marks_of(table).items()), *below]
-    below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
-    parts = page_parts(grid, *(height_of_notes(notes, space) for notes in (above, below)))
-    floats = []
-    for number, rows in enumerate(parts):
-        title = f"{table.title} (continued)" if number and table.title else table.title
-        floats += [
-            rf"\begin{{{'table' if width <= COLUMN else 'table*'}}}",
-            r"\centering",
-            *([r"\addtocounter{table}{-1}"] if number and title else []),
-            *([rf"\caption{{{paragraph(title, space, 10)}}}"] if title else []),
-            *([rf"\label{{{label}}}"] if label and not number else []),
-            *(small_print(above, space, bold=True) if not number else []),
-            *tabular(grid, rows),
-            *(small_print(below, space) if number == len(parts) - 1 else []),
-            rf"\end{{{'table' if width <= COLUMN else 'table*'}}}",
-        ]
-    text = "\n".join(floats)
-    euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in text else ""
-    return rf"% needs \usepackage{{booktabs}}{euro} in the preamble; fits {width:.4g} inches" + f"\n{text}\n"
+def _lines_of(row: Sequence[str]) -> int:
+    return max(cell.count("\n") + 1 for cell in row)
 
 
-def printed(notes: Sequence[str]) -> list[str]:
-    """Notes as a paper's readers can use them."""
-    told = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
-    return [note for note in told if note]
+def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
+    """The gentlest way to set the table; where none has room, its least needed columns go, or all stand in parts."""
+    tried = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
+    fitting = next((grid for grid in tried if grid.fits(space)), None)
+    if fitting is not None:
+        return [fitting]
+    return _parts(tried[-1], space) if whole else [_narrowed(tried[-1], space)]
 
 
-def height_of_rows(grid: Grid, rows: range) -> float:
-    """Points of some rows under their heading."""
-    return sum(LEADING[grid.size] * _height_of(row) + 2 for row in (grid.heads, *(grid.rows[i] for i in rows)))
+def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
+    """Ways to set the whole table, the gentlest first; `tight` is the em of a column of words in the last ones."""
+    words, marks = _words_of(table), _marks_of(table)
+    places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
+    under = [i for i in range(len(table.columns)) if i not in places]
+    stacks = [column.form.stacks for column in table.columns]
+    texts = [
+        [cell.replace(sign, f"\n{sign[1:]}") if sign else cell for cell, sign in zip(row, stacks, strict=True)]
+        for row in table.texts()
+    ]
+    rows = tuple(
+        tuple(row[i] + "".join(marks.get(row[k], "") for k in under) if i == words else row[i] for i in places)
+        for row in texts
+    )
+    heads = tuple(table.columns[i].name for i in places)
+    high = tuple(head.replace(" ", "\n") for head in heads)
+    stacked = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in rows)
+    asked = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
+    pressed = [(high, stacked, (8,), _LEAST)] if asked else []  # before a column that was asked for goes
+    for shown, cells, sizes, room in (
+        (heads, rows, (10, 9, 8), _ROOMY),
+        (high, rows, (9, 8), _ROOMY),
+        (high, stacked, (9, 8), tight),
+        *pressed,
+    ):
+        for size in sizes:
+            yield _Grid(table, tuple(places), shown, cells, size, room)
 
 
-def page_parts(grid: Grid, above: float, below: float) -> list[range]:
+def _words_of(table: TableContent) -> int | None:
+    """The place of the first column of words with a column of its own."""
+    return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
+
+
+def _marks_of(table: TableContent) -> dict[str, str]:
+    """Remarks, which stand below the table, each with the mark beside the words that it is about."""
+    if _words_of(table) is None:
+        return {}
+    under = [i for i, column in enumerate(table.columns) if column.beneath]
+    texts = dict.fromkeys(row[i] for row in table.texts() for i in under if row[i] not in ("", DASH))
+    return {text: mark(number) for number, text in enumerate(list(texts)[:MARKS])}
+
+
+def _narrowed(grid: _Grid, space: float) -> _Grid:
+    """The grid without the columns that are needed least, as far as it takes."""
+    while len(grid.places) > 1 and not grid.fits(space):
+        columns = [grid.table.columns[place] for place in grid.places]
+        words = grid.left().index(True) if True in grid.left() else 0
+        loose = [i for i in range(len(columns)) if i != words]
+        least = max(loose, key=lambda i: (columns[i].drop > 0, not columns[i].core, columns[i].drop, i))
+        grid = grid.only([k for k in range(len(columns)) if k != least])
+    return grid
+
+
+def _parts(grid: _Grid, space: float) -> list[_Grid]:
+    """The columns of a grid as several grids, each with those that tell its rows apart."""
+    head = _telling(grid)
+    for words in (_TIGHT, _LEAST):
+        parts = _filled(replace(grid, words=words), head, space)
+        if all(part.fits(space) for part in parts):
+            break
+    return parts
+
+
+def _telling(grid: _Grid) -> list[int]:
+    """As few of the first columns as tell every row from the others; at least one, and not all."""
+
+    def told_apart(places: Sequence[int]) -> int:
+        return len({tuple(row[k] for k in places) for row in grid.rows})
+
+    words = max(1, next((i for i, left in enumerate(grid.left()) if not left), 1))
+    counts = range(1, len(grid.places))
+    head = list(range(next((count for count in counts if told_apart(range(count)) == len(grid.rows)), words)))
+    for i in head[:]:
+        fewer = [k for k in head if k != i]
+        if fewer and told_apart(fewer) == told_apart(head):
+            head = fewer
+    return head
+
+
+def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
+    """As many columns in each part as it has room for, all in their order; `head` begins every one."""
+    parts: list[list[int]] = [[*head]]
+    for i in (k for k in range(len(grid.places)) if k not in head):
+        if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):
+            parts[-1].append(i)
+        else:
+            parts.append([*head, i])
+    return [grid.only(sorted(part)) for part in parts]
+
+
+def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
+    """Each float's grids and rows of them, as many as a page has room for; `above` and `below` are points of notes."""
+    floats: list[list[tuple[_Grid, range]]] = []
+    room = 0.0
+    for i, grid in enumerate(grids):
+        rows, notes = range(len(grid.rows)), below * (i == len(grids) - 1)
+        if floats and grid.height(rows) + _BETWEEN + notes <= room:
+            floats[-1].append((grid, rows))
+            room -= grid.height(rows) + _BETWEEN
+            continue
+        parts = _pages(grid, above * (i == 0), notes)
+        floats += [[(grid, part)] for part in parts]
+        room = HEIGHT - _AROUND - grid.height(parts[-1]) - above * (i == 0 and len(parts) == 1)
+    return floats
+
+
+def _pages(grid: _Grid, above: float, below: float) -> list[range]:
     """The rows of each float, so that none is higher than a page; `above` and `below` are points of the notes."""
-    leading = LEADING[grid.size]
-    heads, *heights = (leading * _height_of(row) + 2 for row in (grid.heads, *grid.rows))
-    room = HEIGHT - heads - AROUND
+    heights = [grid.height_of(row) for row in grid.rows]
+    room = HEIGHT - grid.height_of(grid.heads) - _AROUND
     parts, start = list[range](), 0
     while start < len(heights):
         left, stop = room - above * (start == 0), start + 1
@@ -154,26 +343,34 @@ def page_parts(grid: Grid, above: float, below: float) -> list[range]:
     return parts or [range(0)]
 
 
-def _height_of(row: Sequence[str]) -> int:
-    """Lines of a row."""
-    return max(cell.count("\n") + 1 for cell in row)
-
-
-def height_of_notes(notes: Sequence[str], space: float) -> float:
+def _height_of_notes(notes: Sequence[str], space: float) -> float:
     """Points of notes on lines of `space` points."""
-    return sum(LEADING[_SMALL] * (1 + points(note, _SMALL) // space) for note in notes)
+    return sum(_LEADING[_SMALL] * (1 + points(note, _SMALL) // space) for note in notes)
 
 
-def tabular(grid: Grid, rows: range, aligns: Sequence[str] = ()) -> Iterator[str]:
-    """The heading and some of the rows; `aligns` are the columns' in place of those of their forms."""
-    aligns = aligns or [grid.table.columns[place].form.align[0] for place in grid.places]
-    yield rf"\fontsize{{{grid.size}}}{{{LEADING[grid.size]:g}}}\selectfont"
-    yield rf"\setlength{{\tabcolsep}}{{{SEPARATION[grid.size]:g}pt}}"
+def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
+    """Notes in small print, a paragraph each, as wide as the float."""
+    if not notes:
+        return []
+    texts = [paragraph(note, (_OF_BOLD if bold else 1.0) * space, _SMALL) for note in notes]
+    lines = [rf"\textbf{{{note}}}" if bold else note for note in texts]
+    start = r"\begin{minipage}{\linewidth}\fontsize{8}{9.5}\selectfont\raggedright\smallskip"
+    return [start, *(f"{line}\\par" for line in lines), r"\smallskip\end{minipage}\par"]
+
+
+def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
+    """The heading and some of the rows; `at_points`: numbers are aligned by siunitx, not at their ends."""
+    aligns = [grid.table.columns[place].form.align[0] for place in grid.places]
+    if at_points:
+        columns = zip(aligns, grid.natural, *grid.rows, strict=True)
+        aligns = [(align == "r" and _decimal(cells, grid.size, wide)) or align for align, wide, *cells in columns]
+    yield rf"\fontsize{{{grid.size}}}{{{_LEADING[grid.size]:g}}}\selectfont"
+    yield rf"\setlength{{\tabcolsep}}{{{_SEPARATION[grid.size]:g}pt}}"
     yield rf"\begin{{tabular}}{{@{{}}{''.join(aligns)}@{{}}}}"
     yield r"\toprule"
     yield from _lines(grid.heads, aligns)
     yield r"\midrule"
-    apart = any(_height_of(row) > 1 for row in grid.rows)
+    apart = any(_lines_of(row) > 1 for row in grid.rows)
     for number in rows:
         if apart and number > rows.start:
             yield r"\addlinespace[2pt]"
@@ -185,83 +382,31 @@ def tabular(grid: Grid, rows: range, aligns: Sequence[str] = ()) -> Iterator[str
 def _lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
     r"""The lines of a row: the cells' first lines, their second lines …; none begins as an argument of a `\\` above."""
     parts = [cell.split("\n") for cell in row]
-    for number in range(max(map(len, parts))):
+    for number in range(_lines_of(row)):
         pairs = zip(parts, aligns, strict=True)
-        cells = [_cell(part[number], align) if number < len(part) else "" for part, align in pairs]
-        line = " & ".join(cells)
+        line = " & ".join(_cell(part[number], align) if number < len(part) else "" for part, align in pairs)
         yield ("{}" if line.startswith(("[", "*")) else "") + line + r" \\"
 
 
 def _cell(line: str, align: str) -> str:
     if align.startswith("S"):
-        return line.replace("−", "-") if DECIMAL.fullmatch(line) else f"{{{in_tex(line)}}}"
+        return line.replace("−", "-") if _DECIMAL.fullmatch(line) else f"{{{in_tex(line)}}}"
     return rf"\quad {in_tex(line[2:])}" if line.startswith("  ") else in_tex(line)
 
 
-def small_print(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
-    """Notes in small print, a paragraph each, as wide as the float."""
-    if not notes:
-        return []
-    made = [paragraph(note, (_OF_BOLD if bold else 1.0) * space, _SMALL) for note in notes]
-    lines = [rf"\textbf{{{note}}}" if bold else note for note in made]
-    start = r"\begin{minipage}{\linewidth}\fontsize{8}{9.5}\selectfont\raggedright\smallskip"
-    return [start, *(f"{line}\\par" for line in lines), r"\smallskip\end{minipage}\par"]
+def _decimal(cells: Sequence[str], size: int, wide: float) -> str | None:
+    """The alignment of siunitx for numbers with a point, beside dashes; None for others, and where it takes more room.
 
-
-def _fitting(table: TableContent, space: float) -> Grid:
-    """The gentlest way to fit: smaller, headings on lines, intervals below estimates, fewer columns."""
-    tried = list(stages(table, TIGHT if space <= POINTS_AN_INCH * COLUMN else WIDE))
-    for grid in tried:
-        if grid.total(grid.least) <= space:
-            return grid
-    grid = tried[-1]
-    while len(grid.places) > 1 and grid.total(grid.least) > space:
-        columns = [table.columns[place] for place in grid.places]
-        drops = [(column.drop > 0, not column.core, column.drop) for column in columns]
-        words = grid.left().index(True) if True in grid.left() else 0
-        loose = [i for i in range(len(drops)) if i != words]
-        grid = grid.without(max(loose, key=lambda i: (drops[i], i)))
-    return grid
-
-
-def words_of(table: TableContent) -> int | None:
-    """The place of the first column of words with a column of its own."""
-    return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
-
-
-def marks_of(table: TableContent) -> dict[str, str]:
-    """Remarks, which stand below the table, each with the mark beside the words that it is about."""
-    if words_of(table) is None:
-        return {}
-    under = [i for i, column in enumerate(table.columns) if column.beneath]
-    found = dict.fromkeys(row[i] for row in table.texts() for i in under if row[i] not in ("", DASH))
-    return {text: mark(number) for number, text in enumerate(list(found)[:MARKS])}
-
-
-def stages(table: TableContent, tight: float) -> Iterator[Grid]:
-    """Ways to set the whole table, the gentlest first; `tight` is the em of a column of words in the last ones."""
-    words, marks = words_of(table), marks_of(table)
-    places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
-    under = [i for i in range(len(table.columns)) if i not in places]
-    stacks = [column.form.stacks for column in table.columns]
-    texts = [
-        [cell.replace(sign, f"\n{sign[1:]}") if sign else cell for cell, sign in zip(row, stacks, strict=True)]
-        for row in table.texts()
-    ]
-    rows = [
-        tuple(row[i] + "".join(marks.get(row[k], "") for k in under) if i == words else row[i] for i in places)
-        for row in texts
-    ]
-    heads = tuple(table.columns[i].name for i in places)
-    high = tuple(head.replace(" ", "\n") for head in heads)
-    stacked = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in rows)
-    asked = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
-    pressed = [(high, stacked, (8,), LEAST)] if asked else []  # before a column that was asked for goes
-    for shown, made, sizes, room in (
-        (heads, tuple(rows), (10, 9, 8), _ROOMY),
-        (high, tuple(rows), (9, 8), _ROOMY),
-        (high, stacked, (9, 8), tight),
-        *pressed,
-    ):
-        for size in sizes:
-            yield Grid(table, tuple(places), shown, made, size, room)
+    `wide`: points that the column has.
+    """
+    firsts = [cell.split("\n")[0] for cell in cells]
+    known = [cell for cell in firsts if cell not in (DASH, "")]
+    if not known or not all(_DECIMAL.fullmatch(cell) for cell in known):
+        return None
+    halves = [cell.lstrip("+−").split(".") for cell in known]
+    whole, part = (max(len(half[i]) for half in halves) for i in (0, 1))
+    sign = "+" if any(cell[0] in "+−" for cell in known) else ""
+    if points(f"{sign}{'0' * whole}.{'0' * part}", size) > wide:
+        return None
+    plus = ",retain-explicit-plus" if any(cell[0] == "+" for cell in known) else ""
+    return f"S[table-format={sign}{whole}.{part}{plus}]"

@@ -15,7 +15,6 @@ from toolkit.printable import spreadsheet
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.show.tables.html import prose
 from toolkit.show.tables.latex import as_latex
-from toolkit.show.tables.latex_whole import as_whole_latex
 from toolkit.show.tables.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.tables.terminal import as_terminal_text
 
@@ -62,7 +61,7 @@ class Table(TableContent):
         parts below, and siunitx aligns numbers at their points. The first line names the packages that it needs. Every
         sign that LaTeX would read as a command is escaped.
         """
-        return (as_whole_latex if whole else as_latex)(self, label, inches(width))
+        return as_latex(self, label, inches(width), whole)
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""

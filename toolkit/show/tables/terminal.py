@@ -1,13 +1,25 @@
-"""A Table as text for a terminal of any width, with the notes on what is shown."""
+"""A Table as text for a terminal of any width, with the notes on what is shown.
+
+Where it is too wide, cells are stacked, columns dropped, or a row's name set over its numbers. Numbers and the ends of
+intervals are never broken; words are, at blanks and after the signs that part a name's settings (`[ , =`), and inside a
+word only where a line is narrower than it.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from toolkit.show.tables.table_content import TableContent, notes_on
-from toolkit.show.tables.terminal_layout import GAP, Fitted, Layout, fits, folded
+from toolkit.show.tables.table_content import DASH, TableColumn, TableContent, notes_on
+
+_GAP = 2  # blanks between columns
+_SQUEEZED = 26  # a column of words asks for no less than this, or its longest part's length if that is longer
+_PARTS = re.compile(r"[^\s\[,=]*[\[,=]*")
+"""What a word may be broken into: a setting's name with what follows it."""
 
 Line = tuple[str, str]
 """A line and the style of rich that it is printed in."""
@@ -18,13 +30,13 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     from rich.console import Console, Group
     from rich.text import Text
 
-    fitted, lines = min(((one, list(_lines(table, one.layout, width))) for one in fits(table, width)), key=_height)
-    known = [column for column in table.columns if column.name not in fitted.hidden]
-    empty = [column for column in known if column.name in fitted.empty]
-    shown = [column for column in known if column.name not in fitted.empty]
+    every, empty = _filled(_beneath(table))
+    layout, lines = min(((one, list(_lines(table, one, width))) for one in _fits(every, width)), key=_height)
+    hidden = [column for column in every.columns if column not in layout.columns]
+    shown = [column for column in table.columns if column not in hidden and column not in empty]
     above, below = (notes_on(notes, shown, empty) for notes in (table.above, table.below))
-    if fitted.hidden:
-        below = (*below, f"Columns hidden at this width: {', '.join(fitted.hidden)}.")
+    if hidden:
+        below = (*below, f"Columns hidden at this width: {', '.join(column.name for column in hidden)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
     parts += [Text(note, style="yellow") for note in above]
     notes = [Text(note, style="dim") for note in below]
@@ -41,17 +53,151 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _height(shown: tuple[Fitted, list[Line]]) -> int:
+@dataclass(frozen=True)
+class _Layout:
+    """The columns that are shown, with headings and texts, which may have several lines.
+
+    `name`: the place of the column of words that a row is called by, None where there is none. `headed`: that column
+    and those before it have lines of their own, over the row's other cells.
+    """
+
+    columns: tuple[TableColumn, ...]
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    name: int | None = None
+    headed: bool = False
+
+    @property
+    def beside(self) -> range:
+        """Places of the columns that stand side by side."""
+        return range(self.name + 1 if self.headed and self.name is not None else 0, len(self.columns))
+
+    @property
+    def indent(self) -> int:
+        """Blanks before the first of these."""
+        return _GAP if self.headed else 0
+
+    @cached_property
+    def natural(self) -> tuple[int, ...]:
+        """Width that each column would take unfolded."""
+        texts = zip(self.heads, *self.rows, strict=True)
+        return tuple(max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts)
+
+    @cached_property
+    def least(self) -> tuple[int, ...]:
+        """Width below which a column is unreadable: words fold, numbers do not."""
+        texts = zip(self.columns, self.natural, zip(self.heads, *self.rows, strict=True), strict=True)
+        return tuple(
+            min(width, max(_SQUEEZED, *map(_longest_part, cells))) if column.form.align == "left" else width
+            for column, width, cells in texts
+        )
+
+    def line(self, widths: Sequence[int]) -> int:
+        """The width of a line of columns with these widths."""
+        beside = [widths[i] for i in self.beside]
+        return self.indent + sum(beside) + _GAP * max(0, len(beside) - 1)
+
+    def widths(self, width: int) -> list[int]:
+        """What each column gets: what it needs, and the columns of words share what is left."""
+        widths = list(self.least)
+        for i in self.beside:
+            widths[i] += max(0, min(self.natural[i] - widths[i], width - self.line(widths)))
+        return widths
+
+    def without(self, i: int) -> _Layout:
+        """All but one column."""
+        rows = tuple(row[:i] + row[i + 1 :] for row in self.rows)
+        columns, heads = self.columns[:i] + self.columns[i + 1 :], self.heads[:i] + self.heads[i + 1 :]
+        name = None if self.name is None else self.name - (i < self.name)
+        return replace(self, columns=columns, heads=heads, rows=rows, name=name)
+
+    def stacked(self) -> _Layout:
+        """Intervals under their estimates, and headings on several lines."""
+        rows = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in self.rows)
+        return replace(self.with_high_heads(), rows=rows)
+
+    def with_high_heads(self) -> _Layout:
+        """Headings on several lines, a word on each."""
+        return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
+
+
+def _beneath(table: TableContent) -> _Layout:
+    """The table's texts; cells of columns marked `beneath` go under the first column of words."""
+    under = [i for i, column in enumerate(table.columns) if column.beneath]
+    kept = [i for i, column in enumerate(table.columns) if not column.beneath]
+    words = next((i for i in kept if table.columns[i].form.align == "left"), None)
+    if words is None:
+        kept, under = list(range(len(table.columns))), []
+    rows = []
+    for row in table.texts():
+        lines = [f"  {row[i]}" for i in under if row[i]]
+        rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in kept))
+    columns = tuple(table.columns[i] for i in kept)
+    name = None if words is None else kept.index(words)
+    return _Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
+
+
+def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
+    """Without the columns that may be hidden where every cell is empty or a dash; and these."""
+    empty = []
+    for i in reversed(range(len(layout.columns))):
+        if layout.columns[i].if_filled and layout.rows and all(row[i] in ("", DASH) for row in layout.rows):
+            empty.append(layout.columns[i])
+            layout = layout.without(i)
+    return layout, empty
+
+
+def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
+    """Layouts that fit, the gentlest first: as it is; stacked, without what is least needed; a row's name over its
+    numbers. The last one is given even where it is too wide.
+
+    Where `core` columns are among the columns, the layout changes before one of them is dropped; then there are two,
+    of which the second may take fewer lines.
+    """
+    if every.line(every.least) <= width:
+        yield every
+        return
+    tries = list(_tries(every))
+    for number, (layout, core) in enumerate(tries):
+        rest = _dropped(layout, width, core)
+        if rest.line(rest.least) <= width or number == len(tries) - 1:
+            yield rest
+            if number or len(tries) == 1:
+                return
+
+
+def _tries(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
+    """Layouts, each with whether `core` columns may be dropped from it too, the gentlest first."""
+    headed = replace(every.with_high_heads(), headed=True)
+    if every.name is not None and any(column.core for column in every.columns):
+        yield every.stacked(), False
+        yield headed, False
+        yield headed.stacked(), False
+    else:
+        yield every.stacked(), True
+    if every.name is not None:
+        yield headed.stacked(), True
+
+
+def _dropped(layout: _Layout, width: int, core: bool) -> _Layout:
+    while layout.line(layout.least) > width:
+        loose = [i for i, column in enumerate(layout.columns) if column.drop and (core or not column.core)]
+        if not loose:
+            break
+        layout = layout.without(max(loose, key=lambda i: (not layout.columns[i].core, layout.columns[i].drop)))
+    return layout
+
+
+def _height(shown: tuple[_Layout, list[Line]]) -> int:
     return len(shown[1])
 
 
-def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:
+def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
     widths = layout.widths(width)
     if layout.headed:
-        yield from ((line, "bold") for line in _heads(layout, widths))
-    else:
-        yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
-    yield "─" * _width(layout, widths), ""
+        yield _before(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
+    yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
+    yield "─" * layout.line(widths), ""
     for number, row in enumerate(layout.rows):
         style = "bold" if number in table.strong else "dim" if number in table.faint else ""
         if layout.headed:
@@ -59,53 +205,74 @@ def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:
         yield from ((line, style) for line in _side_by_side(layout, row, widths))
 
 
-def _heads(layout: Layout, widths: Sequence[int]) -> Iterator[str]:
-    """The headings of the row's name, then those of the cells beneath it."""
-    yield _before(layout, layout.heads) + layout.heads[layout.name or 0]
-    yield from _side_by_side(layout, layout.heads, widths, bottom=True)
-
-
-def _before(layout: Layout, cells: Sequence[str]) -> str:
+def _before(layout: _Layout, cells: Sequence[str]) -> str:
     """The cells before a row's name, on its line."""
-    natural = layout.natural
-    return "".join(
-        _aligned(cells[i], natural[i], layout.columns[i].form.align) + " " * GAP for i in range(layout.name or 0)
-    )
+    pairs = [(cells[i], layout.natural[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
+    return "".join(_aligned(*pair) + " " * _GAP for pair in pairs)
 
 
-def _name_lines(layout: Layout, row: Sequence[str], width: int) -> Iterator[str]:
+def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str]:
     """A row's name over its cells, with what belongs beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
-    start, indent = _before(layout, row), " " * layout.name_indent
+    start, indent = _before(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
     whole = "  ".join([name, *(line.strip() for line in rest)])
     if len(start) + len(whole) <= width:
         yield start + whole
         return
-    room = width - len(indent)
+    room = width - indent
     first, *more = folded(name, room)
     yield start + first
     more += [part for line in rest for part in folded(line, room)]
-    yield from (indent + part for part in more)
+    yield from (" " * indent + part for part in more)
 
 
-def _side_by_side(layout: Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
+def _side_by_side(layout: _Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
     """The lines of cells beside each other, which begin on one line, or end on one where they are headings."""
-    columns = []
-    for i in layout.beside:
-        words = layout.columns[i].form.align == "left"
-        columns.append(folded(cells[i], widths[i]) if words else cells[i].split("\n"))
+    aligns = [column.form.align for column in layout.columns]
+    columns = [folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n") for i in layout.beside]
     height = max(map(len, columns), default=0)
     for number in range(height):
         parts = []
         for i, lines in zip(layout.beside, columns, strict=True):
             at = number - (height - len(lines)) * bottom
-            parts.append(_aligned(lines[at] if 0 <= at < len(lines) else "", widths[i], layout.columns[i].form.align))
-        yield (" " * layout.indent + (" " * GAP).join(parts)).rstrip()
+            parts.append(_aligned(lines[at] if 0 <= at < len(lines) else "", widths[i], aligns[i]))
+        yield (" " * layout.indent + (" " * _GAP).join(parts)).rstrip()
 
 
 def _aligned(text: str, width: int, align: str) -> str:
     return {"left": text.ljust, "right": text.rjust, "center": text.center}[align](width)
 
 
-def _width(layout: Layout, widths: Sequence[int]) -> int:
-    return layout.indent + sum(widths[i] for i in layout.beside) + GAP * max(0, len(layout.beside) - 1)
+def folded(text: str, width: int) -> list[str]:
+    """The lines of a text, each at most so wide; what goes on in the next line is indented as the line was."""
+    return [part for line in text.split("\n") for part in _folded_line(line, width)]
+
+
+def _longest_part(text: str) -> int:
+    """The least width that breaks none of a text's parts, with the margins of their lines."""
+    lines = ((len(line) - len(line.lstrip()), _with_blanks(line)) for line in text.split("\n"))
+    return max((margin + max((len(part) for part, _ in parts), default=0) for margin, parts in lines), default=0)
+
+
+def _folded_line(line: str, width: int) -> Iterator[str]:
+    width = max(width, 1)  # what stands before a row's name may leave it no room
+    margin = line[: len(line) - len(line.lstrip())]
+    current, blank = margin, ""
+    for part, follows in _with_blanks(line.strip()):
+        if current.strip() and len(current) + len(blank) + len(part) > width:
+            yield current
+            current, blank = margin, ""
+        current += blank + part
+        while len(current) > width:  # one part alone is wider than the line
+            yield current[:width]
+            current = margin * (len(margin) < width) + current[width:]
+        blank = follows
+    yield current
+
+
+def _with_blanks(text: str) -> Iterator[tuple[str, str]]:
+    """What a text may be broken into, each with the blank that follows it, or nothing."""
+    for word in text.split(" "):
+        *parts, last = [part for part in _PARTS.findall(word) if part] or [""]
+        yield from ((part, "") for part in parts)
+        yield last, " "

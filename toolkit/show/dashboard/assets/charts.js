@@ -2,19 +2,9 @@
 
 const SPECS = ready("charts");
 const drawn = new Map();
-const NAMES_OF = new Map();
 const OPTIONS = {
   ast: true, renderer: "svg", actions: false, defaultStyle: false, mode: "vega-lite", logLevel: 1,
 };
-
-// A chart's description with its own titles and lists: "@cost" and {expr: "@steps"} stand for them.
-function filled(part, own) {
-  if (typeof part === "string") return part.startsWith("@") ? own[part.slice(1)] ?? "" : part;
-  if (Array.isArray(part)) return part.map((one) => filled(one, own));
-  if (part === null || typeof part !== "object") return part;
-  if (typeof part.expr === "string" && part.expr.startsWith("@")) return own[part.expr.slice(1)];
-  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filled(value, own)]));
-}
 
 const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = "12px system-ui, sans-serif";
@@ -54,40 +44,40 @@ function inRows(lines, least = 22) {
   return { lines, height: Math.max(lines.length, 1) * each };
 }
 
-// One chart in one place: what is asked last is drawn last, and data alone change without a new chart.
+// One chart in one place: what is asked last is drawn last. Its parameters and data change without a new chart.
 function draw(at, chart, own, data, heard) {
   const width = place(at).clientWidth;
   const names = roomOf(width);
   const rows = own.called ? inRows(own.called.map((name) => lined(name, names - 8)), own.each) : {};
-  const room = { names, lines: [], legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
-  const filling = { ...room, ...rows, ...own };
-  const wanted = JSON.stringify([chart, filling, Object.entries(data).map(([name, rows]) => [name, rows.length > 0])]);
+  const room = { names, legend: Math.max(2, Math.floor(width / 160)), words: Math.round(0.45 * width) };
+  const { description, height, wide: plot, ...given } = { ...room, ...rows, ...own };
+  const size = { ...(plot && { width: plot }), ...(height && { height }) };
+  const params = SPECS[chart].params.map(({ name, value }) => ({ name, value: given[name] ?? value }));
+  const datasets = Object.fromEntries(Object.entries(data).map(([name, rows]) => [name, rows.map((row) => ({ ...row }))]));
   const held = drawn.get(at) || { turn: Promise.resolve() };
   const asked = {};
   held.asked = asked;
   held.turn = held.turn.catch(() => null).then(async () => {
     if (held.asked !== asked || !place(at)) return;
-    if (held.made === wanted && held.inner.isConnected) {
-      for (const [name, rows] of Object.entries(data)) held.view.data(name, copied(rows));
-      await held.view.runAsync();
+    if (held.view && held.inner.isConnected) {
+      held.view.width(plot || width);
+      if (height) held.view.height(height);
+      for (const { name, value } of params) held.view.signal(name, value);
+      for (const [name, rows] of Object.entries(datasets)) held.view.data(name, rows);
+      await held.view.resize().runAsync();
     } else {
       if (held.view) held.view.finalize();
-      const spec = filled(SPECS[chart], filling);
-      spec.datasets = Object.fromEntries(Object.entries(data).map(([name, rows]) => [name, copied(rows)]));
       held.inner = element("div", { class: "drawing" });
-      held.made = null;
       place(at).replaceChildren(held.inner);
+      const spec = { ...SPECS[chart], ...size, params, datasets };
       held.view = (await vegaEmbed(held.inner, spec, { ...OPTIONS, tooltip: tip })).view;
       if (heard) held.view.addEventListener("click", (event, item) => item && item.datum && heard(item.datum));
-      held.made = wanted;
     }
-    if (held.inner.isConnected) tidied(held.inner, NAMES_OF.get(at));
+    if (held.inner.isConnected) tidied(held.inner, description);
   });
   drawn.set(at, held);
   return held.turn;
 }
-
-const copied = (rows) => rows.map((row) => ({ ...row }));
 
 // Vega names every mark for screen readers; the chart's own name, and the table below it, say more in less.
 function tidied(inner, name) {

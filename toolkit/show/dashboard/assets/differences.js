@@ -34,7 +34,7 @@ function drawDifferences() {
     return;
   }
   const at = pairs.baselines.indexOf(base);
-  const own = base === found.baseline;
+  const whole = base === found.baseline;
   const points = { ...quality, label: quality.share ? "points" : quality.label };
   const told = (part, number) => pairs[part][at][number];
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
@@ -50,15 +50,18 @@ function drawDifferences() {
   });
   const name = policy(base).called;
   const limited = pairs.low[at].some((low) => low !== null);
-  const many = own ? "differences to it" : "pairs of policies";
+  const many = whole ? "differences to it" : "pairs of policies";
   const limits = limited ? `${100 * found.level} % limits that hold for all ${many} at once. ${apartOf(rows, all)}`
     : `No limits: so many policies have them to the baseline of the result alone.${fewOf(rows, all)}`;
   fill("forest-said", `${quality.label}, policy minus ${name}${quality.share ? ", in points" : ""}. ${limits}`);
   const title = `Δ ${points.label}, minus ${name}`;
-  NAMES_OF.set("forest", `Differences of ${counted(rows.length, "policy", "policies")} to ${name}`);
-  NAMES_OF.set("changes", `Fixes and flips of ${counted(rows.length, "policy", "policies")} against ${name}`);
+  for (const one of rows) one.tip = { policy: one.name, [title]: one.said, p: one.p };
+  const these = counted(rows.length, "policy", "policies");
   if (!rows.length) absent("forest", "No policy passes the filters.");
-  else draw("forest", "forest", { difference: title, description: title, called: rows.map((one) => one.name) }, { rows, zero: [{ zero: 0 }] });
+  else {
+    const own = { difference: title, description: `Differences of ${these} to ${name}`, called: rows.map((one) => one.name) };
+    draw("forest", "forest", own, { rows, zero: [{ zero: 0 }] });
+  }
   numbersBelow("forest-numbers", ["policy", title, "p", "told"], rows.map((one) => [one.name, one.said, one.p, one.told]));
   const counts = rows.filter((one) => one.fixes !== null);
   const bars = counts.flatMap((one, row) => [
@@ -69,7 +72,7 @@ function drawDifferences() {
   else {
     const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));
     const called = counts.map((one) => one.name);
-    draw("changes", "changes", { description: "fixes against flips", called, ends }, { changes: bars });
+    draw("changes", "changes", { description: `Fixes and flips of ${these} against ${name}`, called, ends }, { changes: bars });
   }
   numbersBelow("changes-numbers", ["policy", "fixes", "flips"], counts.map((one) => [one.name, one.fixes, one.flips]));
 }
@@ -119,10 +122,9 @@ function drawResults() {
   const matched = shared.length ? "Policies are matched by their names" : "No policy has the same name in two results";
   fill("results-said", `${form.axis}. ${matched}; `
     + `each interval is of its own result, and says nothing of their difference.${fewOf(kept, all)}`);
-  NAMES_OF.set("results", `${form.label} of ${kept.length} policies in ${results.length} results`);
   draw("results", "results", {
-    quality: form.axis, series: results.map((one) => one.name), description: "results", called: kept.map((name) => called.get(name)),
-    each: 16 * results.length,
+    quality: form.axis, series: results.map((one) => one.name), called: kept.map((name) => called.get(name)),
+    each: 16 * results.length, description: `${form.label} of ${kept.length} policies in ${results.length} results`,
   }, { results: rows });
   numbersBelow("results-numbers", ["policy", ...results.map((one) => one.name)],
     kept.map((name) => [called.get(name), ...results.map((one) => told(cell(one, name)))]));

@@ -40,8 +40,8 @@ function drawHeadroom() {
       };
     });
   });
-  NAMES_OF.set("headroom", `The gap of ${counted(numbers.length, "policy", "policies")} to always right, in its parts`);
-  draw("headroom", "headroom", { description: "headroom", called: numbers.map((number) => policy(number).called) }, { bars });
+  const description = `The gap of ${counted(numbers.length, "policy", "policies")} to always right, in its parts`;
+  draw("headroom", "headroom", { description, called: numbers.map((number) => policy(number).called) }, { bars });
 }
 
 // What stands in a bar: the part's name or its first letters, and its share, as far as there is room.
@@ -70,8 +70,8 @@ function drawCaptured(room, numbers, measured) {
       said: withLimits(PERCENT, share, low, high),
     };
   });
-  NAMES_OF.set("captured", `Headroom captured by ${counted(rows.length, "policy", "policies")}, from ${base} to ${oracle}`);
-  draw("captured", "captured", { description: "headroom captured", called: rows.map((one) => one.name) },
+  const description = `Headroom captured by ${counted(rows.length, "policy", "policies")}, from ${base} to ${oracle}`;
+  draw("captured", "captured", { description, called: rows.map((one) => one.name) },
     { rows, ends: [{ end: 0 }, { end: 100 }] });
 }
 
@@ -87,7 +87,7 @@ function drawCurves() {
     high: row.high === null ? null : 100 * row.high, said: withLimits(PERCENT, row.estimate, row.low, row.high),
   }));
   const ticks = [...new Set(rows.map((row) => row.k))].sort((one, other) => one - other);
-  NAMES_OF.set("curves", `Curves over the number of traces of the pool ${pools[at]}`);
-  draw("curves", "curves", { ticks, series: [...new Set(rows.map((row) => row.series))], description: "curves" }, { lines: rows });
+  const description = `Curves over the number of traces of the pool ${pools[at]}`;
+  draw("curves", "curves", { ticks, series: [...new Set(rows.map((row) => row.series))], description }, { lines: rows });
   numbersBelow("curves-numbers", ["series", "k", "%"], rows.map((row) => [row.series, row.k, row.said]));
 }

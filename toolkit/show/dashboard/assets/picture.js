@@ -166,32 +166,30 @@ function drawBlocks() {
   return Promise.all(shownBlocks.map((block, at) => (there(at) ? drawBlock(block, at) : null)));
 }
 
-async function drawBlock(block, at) {
-  const own = { ...placesOfBlock(block, place(`block-${at}-stops`).clientWidth), description: "picture of one question" };
+function drawBlock(block, at) {
+  const own = placesOfBlock(block, place(`block-${at}-stops`).clientWidth);
   own.answers = [...new Set([...block.steps.map((one) => one.answer), ...block.ends.map((one) => one.answer)])];
+  const part = (chart, number, description, more, data, heard) =>
+    draw(`block-${at}-${chart}${number}`, chart, { ...own, ...more, description }, { [chart]: data }, heard);
   const series = [...new Set(block.spent.map((one) => one.series))];
-  NAMES_OF.set(`block-${at}-traces`, `Answers of ${block.steps.length} traces in order: ${block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ")}`);
-  NAMES_OF.set(`block-${at}-spent`, `Tokens so far of the ${series.join(", and ")}`);
-  NAMES_OF.set(`block-${at}-stops`,
-    block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; "));
   numbersBelow(`block-${at}-numbers`, ["step", "sample", "answer", "verdict", "scores", ...series.map((one) => `tokens so far, ${one}`)],
     block.steps.map((one) => [one.step, one.sample, one.answer, one.verdict, one.scores || "–",
       ...series.map((name) => block.spent.find((each) => each.series === name && each.step === one.step)?.spent)]));
   const called = [...new Set(block.steps.map((one) => one.answer))];
-  const rows = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
+  const traces = block.steps.map(({ each, ...rest }) => ({ ...rest, tokens: String(rest.tokens), row: called.indexOf(rest.answer) }));
+  const told = block.steps.slice(0, 30).map((one) => `${one.answer} (${one.verdict})`).join(", ");
   const verdicts = legendOf(["part right", "unjudged", "wrong", "right"], own);
-  const turns = [draw(`block-${at}-traces`, "traces", { ...own, ...verdicts, called, each: 26 }, { traces: rows },
+  const turns = [part("traces", "", `Answers of ${block.steps.length} traces in order: ${told}`, { ...verdicts, called, each: 26 }, traces,
     (datum) => toText(datum.slice, datum.sample))];
   verifiersOf(block).forEach((verifier, number) => {
-    const scores = block.steps.flatMap((one) => one.each
-      .filter((each) => each.verifier === verifier && each.score !== null).map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample, slice: one.slice })));
-    NAMES_OF.set(`block-${at}-scores-${number}`, `Scores of the traces by ${verifier}`);
-    turns.push(draw(`block-${at}-scores-${number}`, "scores",
-      { ...own, verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) }, { scores }));
+    const scores = block.steps.flatMap((one) => one.each.filter((each) => each.verifier === verifier && each.score !== null)
+      .map((each) => ({ verifier, score: each.score, step: one.step, sample: one.sample })));
+    const more = { verifier: `score by ${verifier}`, mark: Math.min(own.mark, 60) };
+    turns.push(part("scores", `-${number}`, `Scores of the traces by ${verifier}`, more, scores));
   });
   if (series.length) {
-    turns.push(draw(`block-${at}-spent`, "spent",
-      { ...own, ...legendOf(series, own), series, mark: Math.min(own.mark, 40) }, { spent: block.spent }));
+    const more = { ...legendOf(series, own), series, mark: Math.min(own.mark, 40) };
+    turns.push(part("spent", "", `Tokens so far of the ${series.join(", and ")}`, more, block.spent));
   }
   const short = (end, room) =>
     (end.ends ? `${cutTo(end.answer, room - wide(` ${end.right}`))} ${end.right}` : end.said);
@@ -199,8 +197,9 @@ async function drawBlock(block, at) {
   const lines = block.ends.map((end) => [...lined(end.name, own.names - 8), ...below(end)]);
   const left = (end) => own.wide * (1 - (end.step - 0.5) / (own.steps[1] - 0.5)) + own.right - 12;
   const stops = block.ends.map((end, row) => ({ ...end, row, words: own.narrow ? "" : short(end, left(end)) }));
-  turns.push(draw(`block-${at}-stops`, "stops", { ...own, ...inRows(lines), bottom: 42 }, { stops }));
-  await Promise.all(turns);
+  const said = block.ends.map((end) => `${end.name} stops after ${end.steps} traces and answers ${end.said}`).join("; ");
+  turns.push(part("stops", "", said, { ...inRows(lines), bottom: 42 }, stops));
+  return Promise.all(turns);
 }
 
 // Each file of texts calls this with what it holds: the texts of some examples, by their numbers.

@@ -81,9 +81,12 @@ function drawPlane() {
     one.level = near ? (before.level + 1) % 5 : 0;
     one.lift = -10 - 15 * one.level;
   });
-  NAMES_OF.set("plane", `${quality.label} against ${cost.axis}: ${counted(points.length, "policy", "policies")}, `
-    + `${front.length} on the front: ${front.slice(0, 12).map((one) => one.name).join(", ")}`);
-  const own = { cost: cost.axis, quality: quality.label, description: "accuracy against cost" };
+  const description = `${quality.label} against ${cost.axis}: ${counted(points.length, "policy", "policies")}, `
+    + `${front.length} on the front: ${front.slice(0, 12).map((one) => one.name).join(", ")}`;
+  const own = { cost: cost.axis, quality: quality.label, description };
+  for (const one of [...points, ...moved]) {
+    one.tip = { policy: one.name, [quality.label]: one.told, [cost.axis]: one.price, state: one.state };
+  }
   const plainFirst = [...points].sort((one, other) => (one.kind !== "policy") - (other.kind !== "policy") || one.size - other.size);
   draw("plane", "frontier", own, { points: [...plainFirst, ...moved], front }, (datum) => {
     if (datum.number >= 0) pick(datum.number, !state.picked.includes(datum.number));

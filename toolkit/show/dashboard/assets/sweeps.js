@@ -99,21 +99,21 @@ function drawSweep(at) {
   place(`sweep-${at}-said`).dataset.policy = number === null ? "" : policy(number).name;
   if (!quality) return;
   const k = state.slid && state.slid[0] === at ? state.slid[1] : 0;
+  const key = sweep.keys[k];
   const along = sweep.at.map((_, other) => other).filter((other) =>
     sweep.at[other].every((value, key) => key === k || value === sweep.at[setting][key]));
   const scaled = (value) => (value === null || value === undefined ? null : value * quality.scale);
   const row = (other) => {
     const { value, low, high } = valueAt(sweep, other, quality);
     return {
-      place: sweep.at[other][k], setting: sweep.keys[k].values[sweep.at[other][k]], value: scaled(value),
-      low: scaled(low), high: scaled(high), told: withLimits(quality, value, low, high),
+      place: sweep.at[other][k], value: scaled(value),
+      low: scaled(low), high: scaled(high), tip: { [key.key]: key.values[sweep.at[other][k]], [quality.label]: withLimits(quality, value, low, high) },
     };
   };
   const rows = along.map(row).sort((one, other) => one.place - other.place);
-  const key = sweep.keys[k];
-  NAMES_OF.set(`sweep-${at}`, `${quality.label} of ${sweep.name} along ${key.key}, at ${nameOf(sweep, setting)}`);
+  const description = `${quality.label} of ${sweep.name} along ${key.key}, at ${nameOf(sweep, setting)}`;
   const places = placesOf(key.values, place(`sweep-${at}`).clientWidth);
-  draw(`sweep-${at}`, "sweep", { ...places, key: key.key, quality: quality.label, description: sweep.name },
+  draw(`sweep-${at}`, "sweep", { ...places, key: key.key, quality: quality.label, description },
     { line: ordered(key.values) ? rows : [], settings: rows, here: [row(setting)] });
 }
 

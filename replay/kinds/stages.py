@@ -1,9 +1,10 @@
-"""The steps of a `sample` policy on one example, as an explanation shows them."""
+"""Stages of an explanation: logged traces of one example, what calls cost, and the steps of a `sample` policy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,16 +13,64 @@ from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, Stopped, cut
 from replay.engine.expectation import possible_winners
-from replay.engine.outcome import ENDINGS
-from replay.engine.trajectory import Trajectory, Walk, listwise_costs, walk_block
-from replay.kinds.trace_rows import COST_COLUMNS, known, word_of
+from replay.engine.outcome import ENDINGS, Outcome
+from replay.engine.sets import by_label
+from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
 from replay.policies.base import Stage
+from replay.sampling.learned import Conformal
 from replay.sampling.orders import Generation, RandomOrder
 from replay.sampling.selects import Select
 from replay.sampling.stops import decisions, looked_at
 
+COST_COLUMNS = ("traces", "verifications", "operations", "calls", "completion_tokens", "total_tokens", "latency_s")
+"""The costs that the tables of an explanation have."""
 
-def why(ending: str, cap: int, ruled: bool) -> str:
+TRACE_SCHEMA = {
+    "of": pl.String,
+    "sample": pl.Int64,
+    "answer": pl.String,
+    "completion_tokens": pl.Float64,
+    "tokens": pl.Float64,
+}
+"""The columns of `trace_rows`."""
+
+
+def trace_rows(block: LogBlock, slice_: str, samples: Iterable[int], judged: bool = False) -> Iterator[dict[str, Any]]:
+    """Sample index, answer and tokens of some traces of a slice; with `judged`, whether they are right."""
+    pool = block.pools[slice_]
+    for sample in samples:
+        if sample >= int(pool.size[0]):
+            continue
+        row: dict[str, Any] = {"of": slice_, "sample": sample, "answer": word_of(block, int(pool.word[0, sample]))}
+        if judged:
+            row["correct"] = known(pool.judged[0, sample])
+        row["completion_tokens"] = known(pool.costs["completion_tokens"][0, sample])
+        row["tokens"] = known(pool.costs["prompt_tokens"][0, sample] + pool.costs["completion_tokens"][0, sample])
+        yield row
+
+
+def traces_there(block: LogBlock, slice_: str) -> tuple[tuple[str, int], ...]:
+    """All traces of a slice on the one example of a block."""
+    return tuple((slice_, sample) for sample in range(int(block.pools[slice_].size[0])))
+
+
+def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
+    """What one part paid, from costs (C,)."""
+    named = by_name(costs)
+    return {"part": part, **{name: known(float(named[name])) for name in COST_COLUMNS}}
+
+
+def word_of(block: LogBlock, word: int) -> str | None:
+    """An answer by its number in the block's vocabulary; None for -1."""
+    return block.vocabulary[word] if word >= 0 else None
+
+
+def known(value: float) -> float | None:
+    """None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def why_ended(ending: str, cap: int, ruled: bool) -> str:
     """What an ending means, of a policy with that cap; `ruled`: a stopping rule can end it earlier."""
     generated = "the one trace of its cap is" if cap == 1 else f"the {cap:,} traces of its cap are"
     return {
@@ -82,7 +131,7 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
     return pl.DataFrame(columns, nan_to_null=True).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def stages(
+def step_stages(
     block: LogBlock, name: str, walks: Sequence[Walk], repetition: int, how: Cut, select: Select, exact: int | None
 ) -> Iterator[Stage]:
     """The steps in one of its orders; before them a row for each of several, and what can win over all of them.
@@ -185,3 +234,49 @@ def _costs(trajectory: Trajectory, stopped: Stopped) -> np.ndarray:
     if stopped.called is not None and stopped.called[0]:
         costs[stopped.step[0]] += listwise_costs(trajectory)[0]
     return costs
+
+
+def abandon_stage(block: LogBlock, name: str, walk: Walk, how: Cut, whole: bool) -> Stage:
+    """Each trace that one order generates on the one example of a block, whether it was scored, and what became of it;
+    `whole`: of every trace of the pool.
+    """
+    abandon = walk.abandon
+    if abandon is None:
+        raise ValueError("the walk gives up no trace")
+    trajectory, pool = walk_block(block, walk), block.pools[walk.pool]
+    fates, size = fates_of(pool, abandon), int(pool.size[0])
+    generated = int(trajectory.paid_traces(cut(trajectory, how).step)[0])
+    sample = np.arange(size) if whole else trajectory.place[0, :generated]
+    unknown = (fates.uncounted | fates.unchecked)[0, sample]
+    given_up = fates.given_up[0, sample] & ~unknown
+    became = np.select([unknown, given_up, fates.checked[0, sample]], ["not known", "given up", "went on"], "had ended")
+    columns = {
+        "sample": pl.Series(sample, dtype=pl.Int64),
+        "score": np.where(fates.checked, pool.scores[abandon.verifier].score, np.nan)[0, sample],
+        "becomes": pl.Series(became.tolist(), dtype=pl.String),
+        "completion_tokens": trajectory.pool.costs["completion_tokens"][0, sample],
+    }
+    of = "trace" if given_up.sum() == 1 else "traces"
+    ending = f"{int(given_up.sum())} {of} given up: `{abandon.verifier}` below {abandon.below:g}"
+    return Stage(f"`{name}`, after {abandon.tokens:,} tokens", pl.DataFrame(columns, nan_to_null=True), ending)
+
+
+def set_stage(
+    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, outcome: Outcome
+) -> Stage:
+    """The prediction set of the one example of a block: each label's score and threshold, and whether it is in."""
+    fitted = conformal.fit or {}
+    labels = list(fitted)
+    scores, thresholds = by_label(block, trajectory, step, labels)[0], np.array([fitted[label] for label in labels])
+    rows = pl.DataFrame(
+        {
+            "label": labels,
+            "score": np.where(np.isfinite(scores), scores, np.nan),
+            "threshold": np.where(np.isfinite(thresholds), thresholds, np.nan),
+            "in set": scores >= thresholds,
+        },
+        nan_to_null=True,
+    )
+    size, answered = int(rows["in set"].sum()), bool(outcome.measured["answered"][0])
+    text = f"the set holds {size} label{'' if size == 1 else 's'}"
+    return Stage("the prediction set", rows, text + ("" if answered else ", and the policy does not answer"))

@@ -1,1 +1,0 @@
-"""What is fitted before a replay: calibration, priors, conformal thresholds."""

@@ -1,1 +1,0 @@
-"""Findings, tables and figures as documents and folders of files."""
