@@ -153,7 +153,7 @@ def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
 MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
 
 
-def screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
+def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
     """Accepting, every logged action and the oracle over them on the examples of a condition, a row each.
 
     Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
@@ -197,7 +197,7 @@ def screened_on(
     on, where = conditions
     try:
         matching(log, on, "on")
-        return screen(log, base, pools, on, settings), []
+        return _screen(log, base, pools, on, settings), []
     except ThinkbackError as error:
         if not known:
             raise ThinkbackError(
@@ -205,7 +205,7 @@ def screened_on(
                 f"reported: name one with {argument('action')} ({error})"
             ) from None
         note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
-    return screen(log, base, pools, where, settings), [note]
+    return _screen(log, base, pools, where, settings), [note]
 
 
 def best_action(screened: pl.DataFrame) -> str:

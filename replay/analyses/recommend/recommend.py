@@ -69,7 +69,7 @@ class ComparisonEvidence:
 
 
 @dataclass(frozen=True)
-class PairedEvidence:
+class _PairedEvidence:
     """Compares policies pair by pair, and says what each comparison shows."""
 
     margin: float
@@ -426,7 +426,7 @@ def weigh(
     check_margin(margin)
     if not len(base[1]["correct"]):
         raise ThinkbackError("there is no example to decide by")
-    judge = PairedEvidence(margin, cluster, settings)
+    judge = _PairedEvidence(margin, cluster, settings)
     rivals = {**selective, **actions} or dict([base])
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
     evidence = list(judge.tuning(budgets, base, best, rivals[best]))

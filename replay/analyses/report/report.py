@@ -145,7 +145,7 @@ class ReportedFindings:
         return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
 
 
-def first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
+def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
     real = [one for one in policies if not one.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
@@ -154,7 +154,7 @@ def first_attempt(policies: Iterable[PolicyRecord], description: Description) ->
     return plain[0] if plain and len(real) > 1 else None
 
 
-def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
+def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
     pools = {one.name: one.settings.get("pool") for one in policies}
     plain = [
@@ -186,7 +186,9 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     """What the baseline gains over one attempt, and what it costs."""
     rows = {row.policy.name: row for row in rank(results)}
-    one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
+    one, baseline = (
+        rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
+    )
     if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
         return
     if not results.quality.share or results.quality.cost:
@@ -453,7 +455,7 @@ class LogReport:
         named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in named.items():
             whole = ranked_table(one)
-            yield name, _short(whole, one, one_attempt(self.result.policies, one.baseline)), whole
+            yield name, _short(whole, one, _one_attempt(self.result.policies, one.baseline)), whole
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table()
 
@@ -513,7 +515,7 @@ def report(
         records = [*map(policy_record, file.policies)]
         baseline = largest_majority(records)
         if baseline is None and standard is not None:
-            baseline = first_attempt(records, description)
+            baseline = _first_attempt(records, description)
     result = run(opened, file, baseline=baseline, where=where, **asked)
     room, figures = _room(result), {}
     for name in FIGURES:

@@ -107,7 +107,7 @@ class Frontier:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class _Point:
     """One setting of a strategy: always `n` samples, or numbers of samples by the score of a probe."""
 
     strategy: Strategy
@@ -183,15 +183,15 @@ def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Fronti
     return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), choice, made.source, left_out)
 
 
-def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[Point]]:
+def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
     """Every setting of every strategy, with what it costs and is worth on some examples."""
     for strategy, found in on.plain.items():
         means = zip(on.n.tolist(), found.mean(axis=0).tolist(), strict=True)
-        yield [Point(strategy, float(n), mean, n=n) for n, mean in means]
+        yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
     if on.probe is not None:
-        yield [Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
+        yield [_Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
     if on.corrected is not None:
-        yield [Point(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
+        yield [_Point(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
     for verifier in scores:
         yield _every_threshold(Strategy(CONDITIONAL, verifier), on, scores)
         if on.corrected is not None:
@@ -199,13 +199,13 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
         yield _fitted(Strategy(BY_SCORE, verifier), on, scores)
 
 
-def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[Point]:
+def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
     """Those that no other of all thresholds and numbers of samples beats."""
     of = _conditional(strategy, on, scores)
     found = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(found.accuracy.ravel(), found.samples.ravel()))
     return _thinned([
-        Point(
+        _Point(
             strategy, float(found.samples[t, j]), float(found.accuracy[t, j]),
             rungs=VotesByScore((float(found.thresholds[t]),), (int(found.n[j]),)),
         )
@@ -213,17 +213,17 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
     ])  # fmt: skip
 
 
-def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[Point]:
+def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
     """Numbers of votes by the score, fitted at every price of a sample."""
     of = _conditional(strategy, on, scores)
     points = []
     for rungs in dict.fromkeys(fit_votes(of, price) for price in PRICES):
         right, paid = rungs.outcomes(of)
-        points.append(Point(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
+        points.append(_Point(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
     return _thinned(points)
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def _thinned(points: Sequence[_Point]) -> list[_Point]:
     """Points of one strategy that no other of it beats, from cheap to dear; of many, some evenly spread."""
     on = _best(points)
     kept = sorted((point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples)
@@ -232,7 +232,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
     return [kept[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
 
 
-def _best(points: Sequence[Point]) -> np.ndarray:
+def _best(points: Sequence[_Point]) -> np.ndarray:
     """Which points no other beats; the oracle takes no part."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
     found = on_front(accuracy, np.array([point.samples for point in points]))
@@ -240,7 +240,7 @@ def _best(points: Sequence[Point]) -> np.ndarray:
 
 
 def _report(
-    points: Sequence[Point], best: np.ndarray, on: Strategies, scores: Mapping[str, np.ndarray], settings: Settings
+    points: Sequence[_Point], best: np.ndarray, on: Strategies, scores: Mapping[str, np.ndarray], settings: Settings
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the front on the examples that it was not chosen on."""
     found = [point.outcomes(on, scores) for point in points]
