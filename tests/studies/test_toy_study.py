@@ -7,8 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
+import pytest
+
+from replay.studies.kit.report import StudyReport
 from tests.studies.claims import rows, tables, written
 from tests.toys.majorities import study_majorities
+from thinkback.commands.study import of_study
+from toolkit.show import table_of
 
 LINE = "from thinkback.commands.study import STUDIES; STUDIES['majorities'] = 'tests.toys.majorities:study_majorities'"
 """The one line elsewhere."""
@@ -44,3 +50,15 @@ def test_its_help_is_that_of_its_function() -> None:
     assert done.returncode == 0, done.stderr
     for words in ("More votes: are they worth their tokens?", "--sizes", "--resamples", "--out", "--force"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_said_stands_before_the_tables_or_after_them(
+    first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_of(pl.DataFrame({"shown": [1]}))
+    report = StudyReport("Of a toy", {}, told=("said",), screen=[table], screen_first=first)
+    monkeypatch.setattr("tests.toys.majorities.study_majorities", lambda log: report)
+    of_study("tests.toys.majorities:study_majorities")("log", tmp_path / "out")
+    printed = capsys.readouterr().out
+    assert (printed.index("shown") < printed.index("said")) is first

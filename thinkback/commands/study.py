@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ PARAGRAPH = "\n\n"
 FILES = "Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md."
 
 
+def _say(lines: Iterable[str]) -> None:
+    from thinkback import console
+
+    for line in lines:
+        console.say(line)
+
+
 def of_study(function: str) -> Callable[..., None]:
     """The command of a study: its function's arguments, `--out` and `--force`."""
 
@@ -32,11 +39,13 @@ def of_study(function: str) -> Callable[..., None]:
         module, _, name = function.partition(":")
         report = getattr(import_module(module), name)(log, **given)
         report.save(out, force)
-        for line in report.told:
-            console.say(line)
+        if not report.screen_first:
+            _say(report.told)
         for table in report.screen:
             console.show(table)
             console.say()
+        if report.screen_first:
+            _say(report.told)
         console.say_report(out)
 
     command.__doc__ = f"{docstring_of(function).partition(PARAGRAPH)[0]}{PARAGRAPH}{FILES}"

@@ -103,7 +103,8 @@ class StudyReport:
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
     further files, `after` is Markdown at the end of the report, and `paper` are lists that
-    report.tex has in its place. `told` is said on the screen, `screen` shown there.
+    report.tex has in its place. `told` is said on the screen, `screen` shown
+    there: after it, or before it where `screen_first`.
     `parts`: what was found on each data set.
     """
 
@@ -119,6 +120,7 @@ class StudyReport:
     paper: Mapping[str, Sequence[str]] = field(default_factory=dict)
     told: Sequence[str] = ()
     screen: Sequence[Table] = ()
+    screen_first: bool = False
     simulated: bool = False
     parts: Sequence[Any] = field(default=(), repr=False)
 

@@ -164,6 +164,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
         record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",
         told=undone,
+        screen_first=True,
         screen=[tables[sheet.name] for sheet in (*VERDICT_SHEETS, COMPARED)],
         simulated=simulated,
         parts=studies,
