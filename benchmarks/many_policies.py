@@ -18,7 +18,7 @@ import polars as pl
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.simultaneous import JointEstimates, all_pairs
-from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.spill import Floats
 
 RATE = 0.7
 SHARED = 0.9

@@ -5,7 +5,7 @@ import pytest
 
 from toolkit.notes import Note
 from toolkit.stats import Settings, summarise, wilson
-from toolkit.stats.bootstrap.f1_errors import Slopes, jaccard_limits, pseudo_error
+from toolkit.stats.bootstrap.f1_intervals import Slopes, jaccard_limits, pseudo_error
 from toolkit.stats.limits.intervals import NORMAL
 
 QUICK = Settings(resamples=200)

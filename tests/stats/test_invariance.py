@@ -24,7 +24,7 @@ def test_blocks_do_not_matter(random_run, factory, made, monkeypatch, method, cl
     settings = Settings(resamples=60, method=method)
     results = []
     for keep, cuts in ((2**40, ()), (0, (1, 2, 4095, 4096, 5000)), (0, (4097, 8500)), (2**40, range(900, 9000, 900))):
-        monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", keep)
+        monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", keep)
         results.append(summarise(factory(one, cuts), NAMES, labels=LABELS, baseline="b", settings=settings))
     for other in results[1:]:
         assert other.summary.equals(results[0].summary)

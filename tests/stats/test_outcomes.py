@@ -22,7 +22,7 @@ VALUES = {
 
 @pytest.mark.parametrize("keep", [0, 40, 2**30])
 def test_values_are_kept_exactly(made, factory, monkeypatch, keep):
-    monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", keep)
+    monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", keep)
     rng = np.random.default_rng(0)
     values = {k: rng.permuted(np.tile(v, (5, 1500)), axis=1) for k, v in VALUES.items()}
     one = made(values, gold=rng.integers(0, 2, 6000), predicted=rng.random((5, 6000, 2)))
@@ -41,7 +41,7 @@ def test_values_are_kept_exactly(made, factory, monkeypatch, keep):
 
 
 def test_blocks_are_read_once_however_many_groups_there_are(random_run, factory, monkeypatch):
-    for name, value in (("metrics.kept.KEEP_BYTES", 0), ("bootstrap.series.SUMS_BYTES", 1)):
+    for name, value in (("metrics.spill.KEEP_BYTES", 0), ("bootstrap.series.SUMS_BYTES", 1)):
         monkeypatch.setattr(f"toolkit.stats.{name}", value)
     passes = []
     one = factory(random_run(0, 300, policies=20), range(10, 300, 10))
@@ -56,7 +56,7 @@ def test_blocks_are_read_once_however_many_groups_there_are(random_run, factory,
 
 def test_memory_is_bounded(monkeypatch):
     policies, examples, step, keys = 800, 1000, 20, 10
-    monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", 2**20)
+    monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", 2**20)
     monkeypatch.setattr("toolkit.stats.metrics.outcomes.PIECE_BYTES", 2**20)
 
     def blocks():
@@ -76,7 +76,7 @@ def test_a_full_disk_is_one_line(random_run, factory, monkeypatch):
     def full(**_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", 0)
+    monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", 0)
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     with pytest.raises(ThinkbackError, match="No space left on device.*TMPDIR"):
         Store.of_blocks(factory(random_run(0, 10)), 3, 3)

@@ -7,8 +7,8 @@ from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.pairs import count_pairs
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.metrics.kept import Keeper
 from toolkit.stats.metrics.outcomes import ANSWER, KeptPiece, Store
+from toolkit.stats.metrics.spill import Keeper
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -253,7 +253,7 @@ def test_clusters_are_the_units(made, factory):
 def test_ranks_do_not_depend_on_the_blocks(random_run, factory, monkeypatch):
     one = random_run(5, 9_000, policies=4)
     first = _ranked(one, factory, labels=LABELS, baseline="p1").ranks
-    monkeypatch.setattr("toolkit.stats.metrics.kept.KEEP_BYTES", 0)
+    monkeypatch.setattr("toolkit.stats.metrics.spill.KEEP_BYTES", 0)
     second = summarise(
         factory(one, (1, 4_096, 5_000)), [f"p{i}" for i in range(4)], labels=LABELS, baseline="p1", settings=SETTINGS
     ).ranks

@@ -25,8 +25,8 @@ from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError
-from toolkit.stats.metrics.kept import Floats, Ints, Keeper, Slab
 from toolkit.stats.metrics.outcomes import ANSWER
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
 REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the

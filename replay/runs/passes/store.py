@@ -22,8 +22,8 @@ from replay.runs.passes.example_set import ExampleSet, resampling_units
 from replay.runs.passes.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
 from replay.runs.passes.versions import Reported
 from toolkit.stats import unit_numbers
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Key, Store
+from toolkit.stats.metrics.spill import Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -16,7 +16,7 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
-from toolkit.stats.metrics.kept import Floats, Ints, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, Slab
 
 
 def swept(policy: Policy) -> SweptGate | None:

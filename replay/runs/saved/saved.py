@@ -26,8 +26,8 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
-from toolkit.stats.metrics.kept import Floats, Ints, Keeper, Slab
 from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

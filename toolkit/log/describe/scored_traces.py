@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from toolkit.log.read.log import Log, collect
 from toolkit.stats.curves.arrays import unit_numbers
-from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.spill import Floats, Ints
 
 Bools = NDArray[np.bool_]
 

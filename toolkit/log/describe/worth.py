@@ -17,7 +17,7 @@ from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.notes import Note, warning
 from toolkit.stats.curves.arrays import Interval, PairedInterval
 from toolkit.stats.curves.roc import Influenced, auc, aucs_by_group, mean_of, pooled_area
-from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.spill import Floats
 
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
 BEST, HONEST = "best k on these rows", "k chosen on the training rows"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.resamples import COUNT_ROWS, THREADS, Counts, Resamples
 from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
+from toolkit.stats.metrics.spill import Floats, Ints
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]

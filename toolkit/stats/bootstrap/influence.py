@@ -14,8 +14,8 @@ import numpy as np
 
 from toolkit.stats.bootstrap.bootstrap import PRODUCT_ROWS
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import Metric
+from toolkit.stats.metrics.spill import Floats, Ints
 
 STEP = 1e-6
 """Of a sum, relative to it, for its derivative by central differences."""

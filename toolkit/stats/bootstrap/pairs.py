@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p
 from toolkit.stats.limits.intervals import ZERO
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.scan import SCAN_ROWS
+from toolkit.stats.metrics.spill import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.stats.bootstrap.series import SeriesPlan
 from toolkit.stats.limits.intervals import MIN_EVENTS
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue, cost_column, rank_key
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SCAN_ROWS, Scan, Units, scan_statistics
+from toolkit.stats.metrics.spill import Floats, Ints
 
 PRICED_BY = ("device_s", "latency_s")
 """What euros come from: the first that any policy has."""

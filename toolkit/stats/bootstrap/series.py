@@ -16,14 +16,14 @@ import numpy as np
 
 from toolkit.progress import progress
 from toolkit.stats.bootstrap.bootstrap import ResampledSums, resampled_sums
-from toolkit.stats.limits.cost_moments import CostMoments, cost_moments
+from toolkit.stats.limits.fieller import CostMoments, cost_moments
 from toolkit.stats.limits.intervals import ResampledValues, acceleration
 from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits, studentised_null
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import THREADS, Resamples, Settings
 from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
+from toolkit.stats.metrics.spill import Floats, Ints
 
 SUMS_BYTES = 128 * 2**20
 """Resampled sums held at once."""

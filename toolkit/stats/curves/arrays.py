@@ -14,9 +14,9 @@ from toolkit.stats.bootstrap.bootstrap import add_products, product_threads
 from toolkit.stats.limits.discordant import exact_p
 from toolkit.stats.limits.intervals import ZERO
 from toolkit.stats.many.compare import Summary, summarise
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import CHUNK, OutcomeBlock
 from toolkit.stats.metrics.resamples import MOST_RESAMPLES, Resamples, Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 
 @dataclass(frozen=True)

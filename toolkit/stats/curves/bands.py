@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.bootstrap.possible import within
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS, jackknife_variance, korn_graubard, student
-from toolkit.stats.limits.intervals import MIN_EVENTS, clopper_pearson, wilson
+from toolkit.stats.limits.intervals import MIN_EVENTS, clip_limits, clopper_pearson, wilson
 from toolkit.stats.limits.studentised import Spread, studentised_limits
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Resamples, Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +230,7 @@ def point_limits(
     else:
         ends = _cost(steps, estimate, low, high, left, level)
     enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
-    possible = within(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
+    possible = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
     return np.where(enough, possible[0], np.nan), np.where(enough, possible[1], np.nan)
 
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from toolkit.stats.curves.arrays import Interval, interval, unit_numbers
 from toolkit.stats.limits.clusters import worth_in_trials
 from toolkit.stats.limits.intervals import ResampledValues, wilson
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.resamples import Resamples, Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 BINS = 10
 LEAST_IN_BIN = 20

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats.curves.arrays import Interval, PairedInterval, interval, unit_numbers
-from toolkit.stats.limits.intervals import ResampledValues
-from toolkit.stats.limits.student import both_tails, normal_size, single_critical
-from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.limits.intervals import ResampledValues, both_tails, normal_size, single_critical
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""

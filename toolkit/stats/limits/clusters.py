@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.limits.intervals import MIN_EVENTS, NORMAL, clopper_pearson
-from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.metrics.spill import Floats, Ints
 
 FEWEST_CLUSTERS = 3
 """With fewer there is no interval."""

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.limits.intervals import NORMAL
-from toolkit.stats.limits.student import both_tails
-from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.limits.intervals import NORMAL, both_tails
 from toolkit.stats.metrics.resamples import check_level
+from toolkit.stats.metrics.spill import Floats, Ints
 
 FEW_PAIRS = 20
 """With fewer discordant pairs a difference gets Tango's interval; with more its own reaches at least as far."""

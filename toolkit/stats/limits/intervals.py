@@ -1,4 +1,4 @@
-"""Intervals and p-values: from resampled values, and score intervals for rates with few events."""
+"""Intervals and p-values: from resampled values, score intervals for rates with few events, Student's distribution."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.resamples import check_level
+from toolkit.stats.metrics.spill import Floats, Ints
 
 ZERO = 1e-12
 """Resampled differences below this count as 0."""
@@ -189,3 +189,40 @@ def newcombe(both: float, first: float, second: float, neither: float, level: fl
 
 def _hybrid(one: float, two: float, phi: float) -> float:
     return math.sqrt(max(0.0, one * one - 2 * phi * one * two + two * two))
+
+
+def clip_limits(value: Floats, low: Floats, high: Floats, least: float, most: float) -> tuple[Floats, Floats]:
+    """Limits no further than `least` and `most`, of values that are within these themselves; NaN stays."""
+    there = (value >= least) & (value <= most)
+    return np.where(there, np.maximum(low, least), low), np.where(there, np.minimum(high, most), high)
+
+
+def shared_level(critical: float, units: int) -> float:
+    """Level of a single interval with a shared critical value."""
+    from scipy.special import stdtr
+
+    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
+
+
+def single_critical(level: float, units: int) -> float:
+    """Critical value of a single interval at this level."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(units - 1, 1), (1 + level) / 2))
+
+
+def both_tails(size: Floats) -> Floats:
+    """Two-sided p-values of absolute deviations of the normal distribution, in their shape."""
+    return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
+
+
+def normal_size(size: Floats, freedom: int) -> Floats:
+    """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
+    freedom = max(freedom, 1)
+    return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
+
+
+def student_size(size: Floats, freedom: int) -> Floats:
+    """The reverse of `normal_size`."""
+    size = size * (8 * freedom + 3) / (8 * freedom + 1)
+    return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.metrics.spill import Floats
 
 UNSEEN_TAIL = 1.25
 """The skewness counts this many times: a sample has rarely seen the whole of a tail.

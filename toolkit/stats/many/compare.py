@@ -12,26 +12,16 @@ from numpy.typing import NDArray
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
-from toolkit.stats.bootstrap.f1_errors import f1_intervals
+from toolkit.stats.bootstrap.fallback_intervals import choose_intervals
 from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
-from toolkit.stats.bootstrap.possible import keep_possible
-from toolkit.stats.bootstrap.replaced import quotients, replace_intervals
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
-from toolkit.stats.bootstrap.series import (
-    METHOD_NAMES,
-    SeriesKind,
-    SeriesPlan,
-    SeriesResults,
-    resample,
-    resampled_values,
-)
-from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
+from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resampled_values
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
 from toolkit.stats.many.simultaneous import Standing
 from toolkit.stats.many.summary_notes import notes_of
-from toolkit.stats.metrics.kept import Floats
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.spill import Floats
 
 SUMMARY_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
@@ -106,7 +96,7 @@ def summarise(
     leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
-    results = _results(sample, references, pairs, settings)
+    results = choose_intervals(sample, references, pairs, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
@@ -146,27 +136,9 @@ def differences(
             sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
         )
         pairs = count_pairs(of_group, some)
-        results = _results(of_group, some, pairs, settings)
+        results = choose_intervals(of_group, some, pairs, settings)
         found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
     return pl.concat(found)
-
-
-def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
-    """The interval of every value, and of its differences to the references."""
-    plan = sample.plan(references)
-    results = SeriesResults.of(plan)
-    if sample.units.count > 1:
-        # The resamples of clusters have no say in their intervals.
-        studentised = sample.independent and settings.method == "percentile"
-        divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
-        moments = plan.moments(sample.units) if divided else None
-        resample(sample.units, plan, settings, results, moments if studentised else None)
-        replace_intervals(sample, plan, pairs, results, settings)
-        if moments is not None:
-            quotients(sample.units, plan, moments, results, settings)
-        f1_intervals(sample, plan, results, settings)
-        keep_possible(sample, results)
-    return results
 
 
 def _metric(sample: WholeSample, metric: str) -> int:

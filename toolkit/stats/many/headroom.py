@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from toolkit.stats.limits.discordant import FEW_PAIRS, tango
 from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
-from toolkit.stats.limits.intervals import ZERO
-from toolkit.stats.limits.student import single_critical
-from toolkit.stats.metrics.kept import Floats
+from toolkit.stats.limits.intervals import ZERO, single_critical
 from toolkit.stats.metrics.metrics import Statistic
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.scan import Units, scan_statistics
+from toolkit.stats.metrics.spill import Floats
 
 
 @dataclass(frozen=True, eq=False)

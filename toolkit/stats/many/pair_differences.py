@@ -9,20 +9,19 @@ from numpy.typing import NDArray
 
 from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
-from toolkit.stats.bootstrap.f1_errors import FEW_ERRORS
+from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.pairs import cluster_moves, few_clusters_differ
-from toolkit.stats.bootstrap.possible import within
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
-from toolkit.stats.limits.student import shared_level
+from toolkit.stats.limits.intervals import clip_limits, shared_level
 from toolkit.stats.limits.studentised import FEW_UNITS
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
 from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
@@ -101,7 +100,7 @@ def pair_differences(
         rare = up + down < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
     if column.share:
-        low, high = within(difference, low, high, -1.0, 1.0)
+        low, high = clip_limits(difference, low, high, -1.0, 1.0)
     for values in (low, high, p_value):
         values[withheld] = np.nan
     method[withheld] = ""

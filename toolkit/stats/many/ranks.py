@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from toolkit.stats.bootstrap.bootstrap import PRODUCT_ROWS, product_threads
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.pairs import Pairs
-from toolkit.stats.bootstrap.possible import of_costs
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.limits.student import shared_level, single_critical
+from toolkit.stats.limits.intervals import shared_level, single_critical
 from toolkit.stats.many.simultaneous import MOST_PAIRED, Standing, covariance_of, draws, told_apart
-from toolkit.stats.metrics.kept import Floats
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
+from toolkit.stats.metrics.spill import Floats
 
 RANKS_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "rank_low": pl.Int64, "rank_high": pl.Int64, "ties": pl.Boolean,
@@ -152,7 +151,7 @@ def _chosen(
     values = [on_halves(sample, one, settings.seed) for one in wanted]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
-    least, most = 0.0 if share or of_costs(quality.metric) else -np.inf, 1.0 if share else np.inf
+    least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
     for family in reversed(families(ranking.sweeps, own)):  # the leader's last
         if len(family) < 2:
             continue

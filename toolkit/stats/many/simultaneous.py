@@ -30,10 +30,9 @@ from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p
-from toolkit.stats.limits.intervals import ZERO
-from toolkit.stats.limits.student import both_tails, normal_size, student_size
-from toolkit.stats.metrics.kept import Floats, Ints
+from toolkit.stats.limits.intervals import ZERO, both_tails, normal_size, student_size
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 MOST_PAIRED = 1_000
 """Policies of which all pairs are compared; of more, only those that can be the best."""

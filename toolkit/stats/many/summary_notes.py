@@ -8,7 +8,7 @@ import numpy as np
 
 from toolkit.errors import listed
 from toolkit.notes import Note, note, warning
-from toolkit.stats.bootstrap.f1_errors import FEWEST_GOLD
+from toolkit.stats.bootstrap.f1_intervals import FEWEST_GOLD
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS

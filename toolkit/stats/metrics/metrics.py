@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from toolkit.columns import COLUMNS, OutcomeColumn, cost_named, find, ranking_costs, row_of
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.spill import Floats, Ints
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -111,6 +111,11 @@ class _Named:
     def over_mean(self) -> tuple[Any, Any] | None:
         """The mean of a cost and the mean that it is divided by, where it is such a quotient."""
         return None
+
+    @property
+    def never_negative(self) -> bool:
+        """Whether it is the mean of a cost, or one that is divided by another mean."""
+        return self.of_cost or self.over_mean is not None
 
 
 @dataclass(frozen=True)

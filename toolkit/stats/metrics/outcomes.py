@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ThinkbackError, listed
-from toolkit.stats.metrics.kept import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
 CHUNK = 4096
 """Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""

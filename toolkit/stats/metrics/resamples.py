@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.settings import check, setting
-from toolkit.stats.metrics.kept import Ints
 from toolkit.stats.metrics.outcomes import CHUNK
+from toolkit.stats.metrics.spill import Ints
 
 METHODS = ("percentile", "bca")
 

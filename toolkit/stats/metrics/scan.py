@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import Statistic, statistic_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Key, Store
+from toolkit.stats.metrics.spill import Floats, Ints
 
 SCAN_ROWS = 256
 """Statistics built at once in the first pass; only memory depends on it."""

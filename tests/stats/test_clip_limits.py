@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.bootstrap.possible import within
+from toolkit.stats.limits.intervals import clip_limits
 
 SETTINGS = Settings(resamples=200)
 
@@ -28,6 +28,6 @@ def test_costs_of_few_clusters_end_at_nothing_and_reductions_at_all() -> None:
 def test_only_possible_values_have_possible_limits() -> None:
     """A value beyond the ends keeps its limits, and a missing limit stays missing."""
     value, low, high = np.array([0.5, 2.0, 0.5]), np.array([-3.0, 1.5, np.nan]), np.array([4.0, 2.5, np.nan])
-    assert within(value, low, high, 0.0, 1.0)[0].tolist()[:2] == [0.0, 1.5]
-    assert within(value, low, high, 0.0, 1.0)[1].tolist()[:2] == [1.0, 2.5]
-    assert np.isnan(within(value, low, high, 0.0, 1.0)[0][2])
+    assert clip_limits(value, low, high, 0.0, 1.0)[0].tolist()[:2] == [0.0, 1.5]
+    assert clip_limits(value, low, high, 0.0, 1.0)[1].tolist()[:2] == [1.0, 2.5]
+    assert np.isnan(clip_limits(value, low, high, 0.0, 1.0)[0][2])

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import SeriesKind, SeriesPlan, SeriesResults, Slot
 from toolkit.stats.limits.intervals import NORMAL
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import F1
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import Scan, Units
+from toolkit.stats.metrics.spill import Floats, Ints
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -160,8 +160,6 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 
     Where a class has fewer than five gold examples, its F1 has no interval, nor has the plain mean of all.
     """
-    if not sample.independent:
-        return
     for m, metric in enumerate(sample.metrics):
         if not isinstance(metric, F1) or not plan.valued[m].any():
             continue

@@ -1,14 +1,18 @@
-"""Intervals in place of the bootstrap's: of few events, of few discordant pairs, and of clustered examples."""
+"""Which interval stands where: the bootstrap's, and what takes its place where it covers too little.
+
+`CHOICES`, at the end, is the whole rule: conditions in order, each with the intervals that it puts in.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.bootstrap.f1_errors import FEW_ERRORS, few_wrong
+from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS, f1_intervals, few_wrong
 from toolkit.stats.bootstrap.pairs import Pairs, few_clusters_differ
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
@@ -19,6 +23,7 @@ from toolkit.stats.bootstrap.series import (
     Slot,
     few_or,
     jackknife_moments,
+    resample,
 )
 from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
@@ -30,32 +35,58 @@ from toolkit.stats.limits.clusters import (
     student,
     worth_in_trials,
 )
-from toolkit.stats.limits.cost_moments import ROWS, CostMoments
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
-from toolkit.stats.limits.fieller import PairMoments, fieller_limits, joined, moment_sums
-from toolkit.stats.limits.intervals import clopper_pearson, hybrid, wilson
+from toolkit.stats.limits.fieller import ROWS, CostMoments, PairMoments, fieller_limits, joined, moment_sums
+from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson
 from toolkit.stats.limits.studentised import FEW_UNITS
-from toolkit.stats.metrics.kept import Floats, Ints
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import Units
+from toolkit.stats.metrics.spill import Floats, Ints
 
 STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 
-def replace_intervals(
-    sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings
-) -> None:
-    """Put better intervals where the bootstrap covers too little."""
-    if sample.independent:
-        _few_events(sample, results, settings)
-        _few_pairs(sample, plan, pairs, results, settings)
-    else:
-        _clustered(sample, plan, pairs, results, settings)
+@dataclass(frozen=True, eq=False)
+class Corner:
+    """What a choice of intervals looks at, and the `results` that it puts them into.
+
+    `studentised`: whether means of costs with long tails are: resamples of clusters have no say in their limits.
+    `moments`: how costs spread over the units; None where no interval takes that.
+    """
+
+    sample: WholeSample
+    plan: SeriesPlan
+    pairs: Pairs
+    results: SeriesResults
+    settings: Settings
+    studentised: bool
+    moments: CostMoments | None
 
 
-def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings) -> None:
+def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
+    """The interval of every value, and of its differences and reductions to the references; none of a single unit."""
+    plan = sample.plan(references)
+    results = SeriesResults.of(plan)
+    if sample.units.count > 1:
+        studentised = sample.independent and settings.method == "percentile"
+        divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
+        moments = plan.moments(sample.units) if divided else None
+        corner = Corner(sample, plan, pairs, results, settings, studentised, moments)
+        for holds, put in CHOICES:
+            if holds(corner):
+                put(corner)
+    return results
+
+
+def _bootstrap(corner: Corner) -> None:
+    moments = corner.moments if corner.studentised else None
+    resample(corner.sample.units, corner.plan, corner.settings, corner.results, moments)
+
+
+def _few_events(corner: Corner) -> None:
     """Wilson's interval for rates with fewer than ten events of a kind."""
+    sample, results, settings = corner.sample, corner.results, corner.settings
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
         for p in range(len(sample.policies)):
@@ -67,13 +98,14 @@ def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings)
                 results.kept[(*value, m, p)] = math.nan
 
 
-def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
+def _few_pairs(corner: Corner) -> None:
     """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
 
     Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
     outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
     known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
     """
+    sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
@@ -97,8 +129,9 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
+def _clustered(corner: Corner) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
+    sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
     for m, metric in enumerate(sample.metrics):
@@ -229,15 +262,17 @@ Asked = tuple[PairMoments, Callable[[Floats, Floats], None]]
 """Pairs, and what is done with their limits."""
 
 
-def quotients(units: Units, plan: SeriesPlan, moments: CostMoments, results: SeriesResults, settings: Settings) -> None:
+def _quotients(corner: Corner) -> None:
     """The intervals of all reductions of means of costs, and of the costs that are divided by another mean.
 
     The units are examples or clusters: of these the sums are divided, so their sizes may differ.
     """
+    units, plan, moments, results = corner.sample.units, corner.plan, corner.moments, corner.results
+    assert moments is not None
     asked = list(_asked(units, plan, moments, results))
     if not asked:
         return
-    low, high = fieller_limits(joined([pairs for pairs, _ in asked]), settings.level)  # roots of all at once
+    low, high = fieller_limits(joined([pairs for pairs, _ in asked]), corner.settings.level)  # roots of all at once
     ends = np.cumsum([len(pairs.x) for pairs, _ in asked])[:-1]
     for (_, put), *limits in zip(asked, np.split(low, ends), np.split(high, ends), strict=True):
         put(*limits)
@@ -318,3 +353,41 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
 def _factor(metric: Metric) -> float:
     """What a mean is multiplied with."""
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
+
+
+def _f1s(corner: Corner) -> None:
+    f1_intervals(corner.sample, corner.plan, corner.results, corner.settings)
+
+
+def _clip(corner: Corner) -> None:
+    """Move impossible limits to the nearest possible value: no mean of a cost is below 0, no share beyond 0 and 1, no
+    reduction above 100 %.
+
+    A symmetric interval of few units, or of a skew cost, knows nothing of such ends. What lies beyond them is no value
+    that other examples could show, so leaving it out takes no coverage away.
+    """
+    results = corner.results
+    for m, metric in enumerate(corner.sample.metrics):
+        share, cost = metric.column.share, metric.never_negative
+        ends = {
+            SeriesKind.VALUE: (0.0 if share or cost else -np.inf, 1.0 if share else np.inf),
+            SeriesKind.DIFFERENCE: (-1.0, 1.0) if share else (-np.inf, np.inf),
+            SeriesKind.REDUCTION: (-np.inf, 1.0 if cost else np.inf),
+        }
+        for kind, limits in ends.items():
+            at = kind, slice(None), m
+            results.low[at], results.high[at] = clip_limits(
+                results.value[at], results.low[at], results.high[at], *limits
+            )
+
+
+CHOICES: tuple[tuple[Callable[[Corner], bool], Callable[[Corner], None]], ...] = (
+    (lambda corner: True, _bootstrap),  # percentile or BCa; studentised, of costs with long tails
+    (lambda corner: corner.sample.independent, _few_events),  # Wilson
+    (lambda corner: corner.sample.independent, _few_pairs),  # Tango, Newcombe
+    (lambda corner: not corner.sample.independent, _clustered),  # Korn and Graubard, Student, Tango
+    (lambda corner: corner.moments is not None, _quotients),  # Fieller
+    (lambda corner: corner.sample.independent, _f1s),  # Wilson of Jaccard's index, delta method
+    (lambda corner: True, _clip),
+)
+"""Which interval stands where: (condition, intervals), each in place of those before it, where it has any."""
