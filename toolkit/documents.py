@@ -11,6 +11,18 @@ from typing import Any
 from toolkit.errors import ThinkbackError, first_line
 
 
+class LiteralFloat(float):
+    """A float with the text that it was read from, for parsers that take a `parse_float`."""
+
+    text: str
+
+    def __new__(cls, text: str) -> LiteralFloat:
+        """The float that `text` spells."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def unreadable(error: RecursionError | ValueError) -> str:
     """Why a parser gave up."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)

@@ -19,9 +19,8 @@ from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
 from replay.sampling.own_rules import GivenRules, own_rules
 from toolkit.arguments import checked_argument, checks_arguments
-from toolkit.documents import parse_toml, read_text
+from toolkit.documents import LiteralFloat, parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
-from toolkit.literal_float import LiteralFloat
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
 

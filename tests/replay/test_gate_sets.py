@@ -9,7 +9,6 @@ import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.analyses.recommend.attempts import calls_of, revision_pools, states, token_limits
-from replay.analyses.recommend.gate_curve import at_rates, band_panel
 from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.choice import Choice, Rows
 from replay.data.contents import read_contents
@@ -26,6 +25,7 @@ from replay.gatefit.gate_set import (
     rule_gates,
     scopes_of,
 )
+from replay.studies.recovery.cost_tables import at_rates, band_panel
 from replay.studies.recovery.study import told_among
 from toolkit.log import Log, open_log, write_log
 

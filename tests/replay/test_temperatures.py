@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.analyses.strategies.temperatures import by_temperature, temperatures
 from replay.runs.compare.curves import curves
+from replay.studies.latent.study import by_temperature, temperatures
 from tests.replay.small import GOLDS, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log

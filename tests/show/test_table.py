@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolkit.errors import ThinkbackError
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
-from toolkit.show.tables.bars import binned
+from toolkit.show.tables.table_content import binned
 from toolkit.show.tables.terminal import folded
 
 WIDE = Table(

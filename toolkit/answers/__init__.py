@@ -5,10 +5,9 @@ whole meaning of "the same answer". An empty answer is no answer: null. Each rul
 """
 
 from toolkit.answers.forms import KINDS, normalise
-from toolkit.answers.judging import JUDGES, judge
 from toolkit.answers.numbers import number_form
 from toolkit.answers.patterns import check_pattern, last_matches
-from toolkit.answers.reading import WAYS, boxed, read_answers
+from toolkit.answers.reading import JUDGES, WAYS, boxed, judge, read_answers
 
 __all__ = [
     "JUDGES", "KINDS", "WAYS", "boxed", "check_pattern", "judge", "last_matches", "normalise", "number_form",

@@ -12,7 +12,6 @@ from toolkit.show.figures.interventions import PlottedBand, bands_figure, outcom
 from toolkit.show.figures.trade_offs import MethodPoint, trade_offs_figure
 from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
 from toolkit.show.ranking.results import RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
-from toolkit.show.tables.bars import spark
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.table import Table, table_of
 from toolkit.show.tables.table_content import (
@@ -24,6 +23,7 @@ from toolkit.show.tables.table_content import (
     TableColumn,
     Tick,
     Words,
+    spark,
 )
 
 __all__ = [

@@ -22,9 +22,8 @@ from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, loa
 from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.learning import fit_policies, resolved
-from replay.runs.passes.lookahead import check_rules
 from replay.runs.passes.passes import ReplayPlan, number_columns
-from replay.runs.passes.served import serve
+from replay.runs.passes.served import check_rules, serve
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions, swept
 from replay.runs.saved.findings import Findings

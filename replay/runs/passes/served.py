@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
 
-from replay.policies.base import Policy, needs_of
+from replay.data.block import LogBlock
+from replay.policies.base import Evaluator, Policy, needs_of, nested
 from replay.runs.passes.coverage import Coverage, coverage_of, unserved
 from replay.runs.passes.gate_sweep import Sweep, join_branches
 from replay.runs.passes.gathered import Gathered
-from replay.runs.passes.lookahead import check_rules
 from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
+from replay.sampling.declared import Untrusted
 from toolkit.errors import ThinkbackError
 
 
@@ -140,3 +141,52 @@ def _acting(gathered: Gathered, name: str, share: float, keep: np.ndarray) -> Ac
     rank = np.full(len(keep), np.inf)
     rank[np.flatnonzero(keep)[order]] = np.arange(len(order))
     return Acting(rank, True, floor(share * len(order) + 0.5))
+
+
+CHECKED_EXAMPLES = 256
+
+
+def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
+    """Check every stopping rule and select that is not built in, on the first examples of a run.
+
+    Raises ThinkbackError when one decides differently once later steps, or other examples, are cut off.
+    """
+    on = Evaluator(block.slice(0, min(CHECKED_EXAMPLES, len(block.examples))), [])
+    checked: set[Hashable] = set()
+    for policy in (part for whole in policies for part in nested(whole)):
+        for rule in policy.untrusted_rules(on):
+            seen = (rule.same, id(rule.seen))  # policies of one walk are shown the very same
+            if seen in checked:
+                continue
+            checked.add(seen)
+            name = f"{rule.rule} of policy `{policy.name}`"
+            step = looks_ahead(rule)
+            if step is not None:
+                raise ThinkbackError(
+                    f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
+                )
+            if depends_on_other_examples(rule):
+                raise ThinkbackError(
+                    f"{name} looks at other examples: its {rule.says}s change when some of them are left out"
+                )
+
+
+def looks_ahead(rule: Untrusted) -> int | None:
+    """First step after which what the rule says depends on what comes later (None: nowhere).
+
+    Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
+    """
+    whole = rule.decide(rule.seen)
+    for steps in range(1, whole.shape[1]):
+        cut = rule.decide(rule.seen.first(steps))
+        if (cut != whole[:, :steps]).any():
+            return int(np.flatnonzero((cut != whole[:, :steps]).any(axis=0))[0]) + 1
+    return None
+
+
+def depends_on_other_examples(rule: Untrusted) -> bool:
+    """Whether what the rule says of an example depends on which other examples there are."""
+    whole = rule.decide(rule.seen)
+    examples = len(whole)
+    parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]
+    return any((rule.decide(rule.seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)

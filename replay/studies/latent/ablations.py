@@ -13,7 +13,6 @@ from importlib.util import find_spec
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies.temperatures import by_temperature, temperatures
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
 from replay.data.conditions import matching, matching_or_none
 from replay.latent.place_probes import joint, location_map, own_less, pooled, score_table, transfer
@@ -31,6 +30,8 @@ from replay.studies.latent.study import (
     SuffixArea,
     TemperatureArea,
     VotesAt,
+    by_temperature,
+    temperatures,
 )  # fmt: skip
 from toolkit.log import collect
 from toolkit.stats import Interval, PairedInterval

@@ -11,7 +11,6 @@ from replay.studies.kit.report import StudyReport, by_dataset, drawn, record_of,
 from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
 from replay.studies.latent.ablations import ablations_of
 from replay.studies.latent.figures import FIGURES
-from replay.studies.latent.published import MODELS, REWARDS, TESTED
 from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, study_log
 from replay.studies.latent.tables import (
     ABLATION_SHEETS,
@@ -19,10 +18,13 @@ from replay.studies.latent.tables import (
     EVERY_SIGNAL,
     GAIN_SHEETS,
     LOGPROBS,
+    MODELS,
     OTHER,
     OWN,
     PAPER_SHEETS,
     REFLECTED,
+    REWARDS,
+    TESTED,
     VERDICT_SHEETS,
     WITHIN_QUESTIONS,
     rewards,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from replay.analyses.recommend.gate_curve import band_panels
 from replay.studies.kit.report import Figures, StudyFigure, undrawn
+from replay.studies.recovery.cost_tables import band_panels
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import LACKING, DatasetStudy
 from toolkit.errors import listed

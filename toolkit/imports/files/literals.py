@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.literal_float import LiteralFloat
+from toolkit.documents import LiteralFloat
 
 EXACT = 2**53  # up to here every integer is a float
 

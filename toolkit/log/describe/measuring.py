@@ -187,7 +187,7 @@ def _verified(marked: pl.DataFrame) -> pl.DataFrame:
 
 def _pools(sizes: pl.DataFrame) -> pl.DataFrame:
     from toolkit.show import spark
-    from toolkit.show.tables.bars import binned
+    from toolkit.show.tables.table_content import binned
 
     tokens = ("prompt_tokens", "completion_tokens")
     traces = (pl.col("size") * pl.col("examples")).sum()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
+from toolkit.show.drawing.panels import SHARE, Rows
 from toolkit.show.drawing.region import view
-from toolkit.show.drawing.rows import SHARE, Rows
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import ThinkbackError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
-from toolkit.show.drawing.rows import SHARE, Rows
+from toolkit.show.drawing.panels import SHARE, Rows
 from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm
 from toolkit.show.tables.table_content import Number, NumberWithInterval, ShownInterval
 
