@@ -38,7 +38,6 @@ class GateSetting:
 
     @property
     def pool(self) -> str:
-        """The pool of the revisions."""
         return self.act.pool or self.contents.revision_pools(self.act.action, self.act.base)[0]
 
     def when(self, gate: GateFile, below: bool = False) -> When:

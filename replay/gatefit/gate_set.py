@@ -44,7 +44,6 @@ class NamedGate:
 
     @property
     def action(self) -> str:
-        """The action that it gates."""
         return self.file.action
 
     @property

@@ -60,7 +60,6 @@ class Act(Policy):
 
     @property
     def flips_against(self) -> str:
-        """The base attempt."""
         return self.against or self.base
 
     @property
@@ -69,18 +68,15 @@ class Act(Policy):
         return slice_name(self.action, self.base, self.pool)
 
     def resolve(self, contents: Contents) -> Self:
-        """With the pool of its revisions."""
         with errors_of(self.name):
             contents.require_pool(self.base)
             contents.require_action(self.action)
             return self.filled(pool=contents.revision_pool(self.action, self.base, self.pool))
 
     def needs(self, contents: Contents) -> Needs:
-        """Its revisions and their base."""
         return revisions(self.action, self.base, self.pool)
 
     def slices(self, contents: Contents) -> frozenset[str]:
-        """Its revisions."""
         return frozenset([self.slice])
 
     def path(self, on: Evaluator) -> PolicyPath:
@@ -134,9 +130,7 @@ class Act(Policy):
         yield Stage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
 
     def ending(self, ending: str) -> str:
-        """It has one way to end."""
         return "the revision is the answer"
 
     def rows_of(self, on: Evaluator) -> str:
-        """Rollouts."""
         return "rollouts"

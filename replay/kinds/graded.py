@@ -103,7 +103,6 @@ class Graded(Policy):
         return path
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """The way of the gate that decides."""
         yield from self._deciding(on).explain(on, repetition)
 
     def why(self, on: Evaluator, ending: str) -> str:
@@ -111,7 +110,6 @@ class Graded(Policy):
         return self._deciding(on).why(on, ending)
 
     def rows_of(self, on: Evaluator) -> str:
-        """Those of the part that answers."""
         return self._deciding(on).rows_of(on)
 
     def _deciding(self, on: Evaluator) -> When:

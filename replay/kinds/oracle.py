@@ -100,7 +100,6 @@ class AnyRight(ChoosingRule):
     says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """The chosen trace of each example."""
         examples, names = len(block.examples), slice_names(block, base, of)
         reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         paid = {}
@@ -169,7 +168,6 @@ class BestAction(ChoosingRule):
     rows_are = "traces"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """The best candidate of each example."""
         first = str(base)
         names = dict(zip(of, slice_names(block, base, of), strict=True))
         reason, reasons = np.zeros(len(block.examples), dtype=np.int16), ["served"]
@@ -253,7 +251,6 @@ class MatchedRandom(MatchingRule):
     rows_are = "outcomes of its two policies"
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """Their mixture."""
         return mixture(rate, base, then, columns)
 
 
@@ -365,17 +362,14 @@ class Oracle(Policy):
 
     @property
     def choosing(self) -> OracleRule:
-        """Its rule."""
         return RULES[self.rule]
 
     @property
     def diagnostic(self) -> str:
-        """It sees gold."""
         return "sees gold" if self.choosing.sees_gold else ""
 
     @property
     def single(self) -> bool:
-        """Whether the rule chooses one trace."""
         return self.choosing.single
 
     @property
@@ -421,7 +415,6 @@ class Oracle(Policy):
         return found
 
     def slices(self, contents: Contents) -> frozenset[str]:
-        """What it may choose from."""
         if self.parts:
             return super().slices(contents)
         own = frozenset([self.base] if isinstance(self.base, str) else [])
@@ -430,7 +423,6 @@ class Oracle(Policy):
     # ---- a block ----
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """What its rule chooses."""
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
             return MATCHING[self.rule].match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
@@ -459,9 +451,7 @@ class Oracle(Policy):
         yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {spent}")
 
     def ending(self, ending: str) -> str:
-        """What its rule does."""
         return self.choosing.says
 
     def rows_of(self, on: Evaluator) -> str:
-        """What its rule takes the mean of."""
         return self.choosing.rows_are

@@ -80,7 +80,6 @@ class Route(Policy):
         return super().resolve(contents)
 
     def needs(self, contents: Contents) -> Needs:
-        """The router's column."""
         return Needs(example_columns=frozenset([self.route.column]))
 
     def _values(self, on: Evaluator) -> np.ndarray:
@@ -119,5 +118,4 @@ class Route(Policy):
         return f"the router chooses `{'then' if part is self.then else 'else'}`; {part.why(on, ending)}"
 
     def rows_of(self, on: Evaluator) -> str:
-        """Those of the branch that is taken."""
         return self._chosen(on).rows_of(on)

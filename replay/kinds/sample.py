@@ -110,7 +110,6 @@ class Sample(Policy):
 
     @cached_property
     def selector(self) -> Select:
-        """The select rule."""
         return select_of(self.select)
 
     @property
@@ -261,7 +260,6 @@ class Sample(Policy):
         )
 
     def slices(self, contents: Contents) -> frozenset[str]:
-        """Its pool."""
         return frozenset([str(self.pool)])
 
     def learn(self, fit: Fit) -> Self:
@@ -361,7 +359,6 @@ class Sample(Policy):
         return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """A realization for each of its orders."""
         outcome = on.outcome(self)
         if self.means_one:
             return _path_of_any(on.block.pools[str(self.pool)], self.abandon, outcome)
@@ -385,7 +382,6 @@ class Sample(Policy):
             yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending(self, ending: str) -> str:
-        """In words."""
         return why_ended(ending, self.max_traces, self.stop.cuts)
 
     def rows_of(self, on: Evaluator) -> str:

@@ -79,7 +79,6 @@ class When(Policy):
 
     @property
     def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
-        """Those of its thresholds."""
         return tuple((one.file, one.reuse) for one in self.gate.thresholds() if one.file is not None)
 
     @property
@@ -280,7 +279,6 @@ class When(Policy):
         return f"{fired}; {part.why(on, ending)}"
 
     def rows_of(self, on: Evaluator) -> str:
-        """Those of the part that answers."""
         return self._answering(on).rows_of(on)
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:

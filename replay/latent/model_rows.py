@@ -35,13 +35,11 @@ class ModelRows:
 
     @property
     def columns(self) -> int:
-        """Numbers of a row."""
         width = self.states.width if self.states is not None else 0
         return width + 2 * self.told + self.traces.values.shape[1]
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         return self.states.count if self.states is not None else int(self.keep.sum())
 
     def sample(self, least: int, seed: int) -> ModelRows:

@@ -39,7 +39,6 @@ class StateRows:
 
     @property
     def count(self) -> int:
-        """Rows that are asked for."""
         return sum(int((trace != NOWHERE).sum()) for _, _, trace, _ in self.groups)
 
     def counts(self, traces: int) -> np.ndarray:

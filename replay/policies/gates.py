@@ -135,7 +135,6 @@ class Threshold(Gate):
 
     @property
     def number(self) -> float:
-        """The number that is given."""
         return float(self.value)  # type: ignore[arg-type]
 
     @property
@@ -171,11 +170,9 @@ class Threshold(Gate):
         return replace(self, below=None, at_least=0.0, reuse=False)
 
     def thresholds(self) -> Iterator[Threshold]:
-        """Itself."""
         yield self
 
     def shape(self) -> object:
-        """Its signal."""
         return self.unset()
 
     def require(self, contents: Contents, slices: Collection[str]) -> None:
@@ -203,7 +200,6 @@ class Threshold(Gate):
         return on | (missing & null_answer), missing & ~null_answer
 
     def record(self) -> dict[str, Any]:
-        """What is given."""
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
         kept = {name: value for name, value in settings.items() if value is not None and value is not False}
         if self.shares is not None:
@@ -259,7 +255,6 @@ class _Combined(Gate):
         object.__setattr__(self, "gates", gates)
 
     def thresholds(self) -> Iterator[Threshold]:
-        """Those of all its gates."""
         for gate in self.gates:
             yield from gate.thresholds()
 
@@ -273,7 +268,6 @@ class _Combined(Gate):
         return self.join.reduce([on for on, _ in found]), np.logical_or.reduce([missing for _, missing in found])
 
     def record(self) -> dict[str, Any]:
-        """Its gates under its key."""
         return {self.key: [gate.record() for gate in self.gates]}
 
 

@@ -196,7 +196,6 @@ class Rule(ABC):
 
     @property
     def said(self) -> str:
-        """What messages call this one."""
         return f"{self.noun} `{self.name}`"
 
     @property
@@ -237,12 +236,10 @@ class Own(Rule):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of its class."""
         return type(self.rule).__name__
 
     @property
     def asked(self) -> Any:
-        """The class's own instance."""
         return self.rule
 
     @property

@@ -168,7 +168,6 @@ class Generation(Order):
     verifies_later: ClassVar[bool] = False
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
-        """A trace a step."""
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
         return WalkSteps(at, traces.count, traces.count)
 

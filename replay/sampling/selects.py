@@ -159,7 +159,6 @@ class OwnSelect(Own, Select):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it declares."""
         if self.declared is None:
             raise ThinkbackError(
                 f"{self.said} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"

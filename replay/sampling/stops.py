@@ -101,7 +101,6 @@ class CrossingRule(StopRule):
 
     @property
     def threshold(self) -> float:
-        """The value to reach."""
         return float(getattr(self, self.reached))
 
     @property
@@ -140,11 +139,9 @@ class Never(StopRule):
     trusted: ClassVar[bool] = True
 
     def holds(self, seen: Prefix) -> np.ndarray:
-        """Nowhere."""
         return np.zeros(seen.traces.shape, dtype=bool)
 
     def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """At the limit."""
         return limit, np.zeros(len(limit), dtype=bool)
 
 
@@ -169,21 +166,17 @@ class Budget(CrossingRule):
 
     @property
     def between_verifications(self) -> bool:  # type: ignore[override]
-        """Only one of verifications."""
         return self.verifications is not None
 
     @property
     def verification_budget(self) -> int | None:
-        """The number of verifications."""
         return self.verifications
 
     @property
     def reached(self) -> str:  # type: ignore[override]
-        """What is counted."""
         return "traces" if self.verifications is None else "verifications"
 
     def strength(self, seen: Prefix) -> np.ndarray:
-        """How many are paid."""
         return (seen.verified if self.traces is None else seen.traces).astype(np.float64)
 
 
@@ -283,7 +276,6 @@ class OwnStop(Own, StopRule):
         return DeclaredPrefix(seen, reads, self.said)
 
     def holds(self, seen: Prefix) -> np.ndarray:
-        """What the class says."""
         return np.asarray(self.rule.holds(seen))
 
 

@@ -93,12 +93,10 @@ class Coverage:
 
     @property
     def kept(self) -> int:
-        """How many examples all serve."""
         return int(self.keep.sum())
 
     @property
     def replayed(self) -> int:
-        """How many examples there are."""
         return len(self.keep)
 
     @property

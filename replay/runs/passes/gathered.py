@@ -144,7 +144,6 @@ class Gathered:
 
     @property
     def ids(self) -> pl.Series:
-        """Ids of all examples."""
         return pl.concat([block.ids for block in self.blocks])
 
     def _numbers(self, block: LogBlock, outcomes: Sequence[Outcome]) -> list[tuple[str, Floats]]:

@@ -51,12 +51,10 @@ class ServedPiece:
 
     @property
     def size(self) -> int:
-        """How many examples."""
         return len(self.chosen)
 
     @property
     def keys(self) -> Collection[Key]:
-        """Numeric columns."""
         return self.block.slabs.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
@@ -128,7 +126,6 @@ class ServedOutcomes:
 
     @property
     def schema(self) -> pl.Schema:
-        """Columns of the table."""
         return pl.Schema(KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:

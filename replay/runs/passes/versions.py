@@ -76,7 +76,6 @@ class Versions:
 
     @property
     def evaluated(self) -> tuple[Policy, ...]:
-        """The policy of each version."""
         return tuple(policy for policy, _ in self.every)
 
     def outcomes(self, on: Evaluator) -> list[Outcome]:

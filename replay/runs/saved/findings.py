@@ -114,7 +114,6 @@ class Summariser:
 
     @property
     def names(self) -> list[str]:
-        """Names of the policies."""
         return [policy.name for policy in self.policies]
 
     def summary(self, ids: pl.Series | None = None) -> Summary:
@@ -173,7 +172,6 @@ class Findings:
 
     @property
     def policies(self) -> tuple[PolicyRecord, ...]:
-        """The policies compared."""
         return self.summariser.policies
 
     @property
@@ -195,7 +193,6 @@ class Findings:
 
     @property
     def log_name(self) -> str:
-        """The log's name."""
         return str(self.provenance["log"]["name"])
 
     @property

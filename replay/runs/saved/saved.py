@@ -94,7 +94,6 @@ class SavedOutcomes:
 
     @property
     def schema(self) -> pl.Schema:
-        """Columns of the table."""
         return pl.Schema(pl.read_parquet_schema(self.folder.file(OUTCOMES)))
 
     def write(self, path: Path) -> None:
@@ -143,7 +142,6 @@ class SavedPiece:
 
     @property
     def size(self) -> int:
-        """How many examples."""
         return len(self.chosen)
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:

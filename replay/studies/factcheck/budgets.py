@@ -105,7 +105,6 @@ class FixedBudgets:
 
     @property
     def name(self) -> str:
-        """What tables call the pool."""
         return f"{f'{self.split}, ' if self.split else ''}{self.made.max_traces} traces"
 
 
@@ -147,7 +146,6 @@ class VerifierBudgets:
 
     @property
     def missing(self) -> list[str]:
-        """Why budgets are left out."""
         return [*map(str, self.gaps), *self.validation.missing]
 
     @property

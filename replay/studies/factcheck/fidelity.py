@@ -74,12 +74,10 @@ class Line:
 
     @property
     def difference(self) -> float:
-        """Simulated minus published."""
         return self.simulated - self.published
 
     @property
     def within(self) -> bool:
-        """Whether it lies near enough."""
         return abs(self.difference) <= self.distance + 1e-9
 
     @property
@@ -170,7 +168,6 @@ class HeldOutNumber:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Which number it is."""
         return self.table, self.method, self.what
 
 
@@ -183,7 +180,6 @@ class HeldOut:
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
         return fmean(self.values)
 
     @property

@@ -57,7 +57,6 @@ class PublishedPool:
 
     @property
     def split(self) -> str:
-        """The split of its claims."""
         return self.name.split()[-1]
 
     @property

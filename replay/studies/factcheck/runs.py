@@ -67,7 +67,6 @@ class Methods:
 
     @property
     def n(self) -> int:
-        """Examples compared."""
         return self.result.statistics.n if self.result is not None else 0
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:

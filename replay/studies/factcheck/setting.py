@@ -50,17 +50,14 @@ class FactcheckSetting:
 
     @property
     def settings(self) -> Settings:
-        """How intervals are made."""
         return Settings(**{key: self.asked[key] for key in ("resamples", "level", "seed") if key in self.asked})
 
     @property
     def kw(self) -> float:
-        """Power of the device."""
         return self.asked.get("kw", 0.25)
 
     @property
     def eur_per_kwh(self) -> float:
-        """Price of its energy."""
         return self.asked.get("eur_per_kwh", 0.25)
 
     @property

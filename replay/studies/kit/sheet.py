@@ -195,7 +195,6 @@ class Sheet(Generic[P]):
 
     @property
     def runs(self) -> str:
-        """Which runs it is of."""
         return self.group or self.number
 
 

@@ -35,7 +35,6 @@ class SignalAreas:
 
     @property
     def traces(self) -> int:
-        """How many have a score."""
         return int((~np.isnan(self.score)).sum())
 
     def told(self, key: str) -> str:
@@ -76,7 +75,6 @@ class MeasuredPool:
 
     @property
     def latent(self) -> SignalAreas:
-        """Those of its verifier."""
         return self.signals[self.verifier]
 
     @property

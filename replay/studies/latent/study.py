@@ -210,7 +210,6 @@ class LatentStudy:
 
     @property
     def simulated(self) -> bool:
-        """Whether the log is."""
         return self.log.simulated
 
     @property

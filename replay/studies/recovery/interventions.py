@@ -125,7 +125,6 @@ class InterventionRoles:
 
     @property
     def first(self) -> Sample:
-        """The base attempt."""
         return attempt(f"base: {self.base}", self.base)
 
     def act(self, name: str, action: str, base: str) -> Act:

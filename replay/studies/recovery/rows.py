@@ -77,7 +77,6 @@ class StudyPolicy:
 
     @property
     def base(self) -> StudyPolicy:
-        """The base attempt."""
         return StudyPolicy(self.study, self.study.named.base, BASE)
 
     @property

@@ -112,7 +112,6 @@ class DatasetStudy:
 
     @property
     def simulated(self) -> bool:
-        """Whether its log is simulated."""
         return self.result.simulated
 
     @property
@@ -126,7 +125,6 @@ class DatasetStudy:
 
     @property
     def settings(self) -> Settings:
-        """How intervals are made."""
         made = self.result.provenance
         return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
 

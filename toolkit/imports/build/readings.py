@@ -261,12 +261,10 @@ class Doubt:
 
     @property
     def whose(self) -> str:
-        """Which traces are meant."""
         return "" if self.dataset is None else f" of `{_short(self.dataset)}` in pool `{_short(self.pool)}`"
 
     @property
     def condition(self) -> pl.Expr:
-        """The traces that are meant."""
         if self.dataset is None:
             return pl.lit(True)
         return (pl.col("dataset") == self.dataset) & (pl.col("pool") == self.pool)

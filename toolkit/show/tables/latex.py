@@ -96,11 +96,9 @@ class _OverPublished(Form):
 
     @property
     def align(self) -> str:  # type: ignore[override]
-        """That of our value."""
         return self.own.align
 
     def show(self, value: tuple[Any, Any]) -> str:
-        """The two beside each other."""
         own, theirs = value
         shown = DASH if own is None else self.own.show(own)
         return shown if theirs is None else f"{shown} ({self.theirs.show(theirs)})"

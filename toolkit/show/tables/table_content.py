@@ -143,11 +143,9 @@ class NumberWithInterval(Number):
         return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
 
     def fields(self, name: str) -> tuple[str, ...]:
-        """Three columns."""
         return (name, f"{name}_low", f"{name}_high")
 
     def values(self, value: ShownInterval | None) -> tuple[Any, ...]:
-        """Unscaled and unrounded."""
         return (None, None, None) if value is None else (value.estimate, value.low, value.high)
 
 
@@ -177,15 +175,12 @@ class RankSet(Form):
     align = "center"
 
     def show(self, value: tuple[int, int]) -> str:
-        """From and to."""
         return f"{value[0]:,}" if value[0] == value[1] else f"{value[0]:,}–{value[1]:,}"
 
     def fields(self, name: str) -> tuple[str, ...]:
-        """Two columns."""
         return (f"{name}_low", f"{name}_high")
 
     def values(self, value: tuple[int, int] | None) -> tuple[Any, ...]:
-        """The two ranks."""
         return (None, None) if value is None else value
 
 
@@ -205,7 +200,6 @@ class FrontMark(Form):
         return " ".join(part for part in ("●" * on, told) if part)
 
     def fields(self, name: str) -> tuple[str, ...]:
-        """Two columns."""
         return (name, "front_share")
 
     def values(self, value: tuple[bool, float | None] | None) -> tuple[Any, ...]:

@@ -89,7 +89,6 @@ class _Named:
 
     @property
     def name(self) -> str:
-        """The name in the tables."""
         return str(self.column.metric)
 
     @property
@@ -127,7 +126,6 @@ class Mean(_Named):
 
     @property
     def of_cost(self) -> bool:
-        """Means of costs."""
         return self.column.cost
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
@@ -192,7 +190,6 @@ class Ratio(_Named):
 
     @property
     def parts(self) -> tuple[Metric, ...]:
-        """The metrics that it is made of."""
         return (self.over,) if self.under is None else (self.over, self.under)
 
     @property

@@ -47,7 +47,6 @@ class OutcomeBlock:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
         arrays = [*self.values.values(), *(a for a in (self.gold, self.predicted) if a is not None)]
         return int(sum(a.nbytes for a in arrays) + self.unit.nbytes)
 
@@ -113,14 +112,10 @@ class Piece(Protocol):
     """Neighbouring examples of every policy."""
 
     @property
-    def size(self) -> int:
-        """How many examples."""
-        ...
+    def size(self) -> int: ...
 
     @property
-    def keys(self) -> Collection[Key]:
-        """Columns that there are."""
-        ...
+    def keys(self) -> Collection[Key]: ...
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order and of the examples from `start`
@@ -139,7 +134,6 @@ class KeptPiece:
 
     @property
     def keys(self) -> Collection[Key]:
-        """Columns that there are."""
         return self.slabs.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
@@ -246,7 +240,6 @@ class PickedPiece:
 
     @property
     def size(self) -> int:
-        """How many examples."""
         return len(self.chunks[0])
 
     @property
