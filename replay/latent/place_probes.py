@@ -17,8 +17,8 @@ from replay.latent.models import MODELS
 from replay.latent.placed_traces import PlacedTraces, PlaceRows
 from replay.latent.traced_values import NO_FOLD, Traces
 from replay.latent.verifier_settings import VerifierSettings
-from toolkit.stats import Interval, PairedInterval, aucs_by_group
-from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area
+from toolkit.stats import Interval, PairedInterval
+from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
 
 FEWEST = 20
 """Traces to train on below which nothing is fitted."""
@@ -80,19 +80,13 @@ def joint(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
 
 def pooled(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
     """The area over the scored traces of a mask (N,)."""
-    known = on & ~np.isnan(score)
-    return pooled_area(score[known], traces.right[known], traces.unit[known], traces.units)
+    return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.units)
 
 
 def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
     """The mean area within questions, over the scored traces of a mask (N,)."""
-    known = on & ~np.isnan(score)
-    if not known.any():
-        return Influenced(np.nan, np.zeros(traces.units), 0)
-    names = traces.keys["example_id"].to_numpy()[known]
-    _, first, number = np.unique(names, return_index=True, return_inverse=True)
-    areas = aucs_by_group(score[known], traces.right[known], number)
-    return mean_of(areas, traces.unit[known][first], traces.units)
+    names = traces.keys["example_id"].to_numpy()
+    return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.units)
 
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:

@@ -24,8 +24,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import counted
 from toolkit.files import replacing_file
 from toolkit.log import Log, collect, extend_log, open_sealed
-from toolkit.log.describe.worth import Worth
-from toolkit.log.describe.worth_table import worth_of_log, worth_rows, worth_tables
+from toolkit.log.describe.worth import Worth, worth_of_log, worth_rows, worth_tables
 from toolkit.printable import printable
 
 if TYPE_CHECKING:

@@ -12,8 +12,18 @@ import pytest
 from toolkit.log import Log, collect, write_log
 from toolkit.log.describe import worth as worths
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.worth import BELOW_RANDOM, BEST, HONEST, PRIOR, VOTES, WHOLE, SignalWorth, Worth
-from toolkit.log.describe.worth_table import worth_of_log, worth_tables
+from toolkit.log.describe.worth import (
+    BELOW_RANDOM,
+    BEST,
+    HONEST,
+    PRIOR,
+    VOTES,
+    WHOLE,
+    SignalWorth,
+    Worth,
+    worth_of_log,
+    worth_tables,
+)
 from toolkit.stats import auc
 
 

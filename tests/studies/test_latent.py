@@ -20,8 +20,7 @@ from replay.studies.latent.study import LatentStudy
 from replay.studies.latent.verdicts import Answer, Gain, VerdictOn, gain_verdict
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
-from toolkit.log.describe.worth import HONEST, WHOLE
-from toolkit.log.describe.worth_table import worth_of_log
+from toolkit.log.describe.worth import HONEST, WHOLE, worth_of_log
 from toolkit.stats import PairedInterval
 
 STRONG = PlantedModel(signal=1.5, logprob=0.3, probe=True)

@@ -11,7 +11,7 @@ def describe(log: str) -> None:
     """
     from thinkback import console
     from toolkit.log import describe_log, open_log
-    from toolkit.log.describe.worth_table import worth_of_log, worth_tables
+    from toolkit.log.describe.worth import worth_of_log, worth_tables
 
     opened = open_log(log)
     print(describe_log(opened).terminal(console.width(), console.colorful()), end="")

@@ -11,8 +11,8 @@ from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
 from toolkit.log.describe.worth import BEST, HONEST, WHOLE, picks, signals_of, suffix_lengths
-from toolkit.stats import Interval, PairedInterval, aucs_by_group, unit_numbers
-from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area
+from toolkit.stats import Interval, PairedInterval, unit_numbers
+from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area, within_area
 
 POOLED, WITHIN = OVER = ("pooled", "within")
 LOGPROB, REFLECTION, FITTED = "logprob", "reflection", "fitted"
@@ -155,9 +155,8 @@ def kinds_of(log: Log) -> dict[str, str]:
 
 
 def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
-    known, size = ~np.isnan(score), int(traces.unit.max()) + 1
-    _, first = np.unique(traces.example, return_index=True)
+    size = int(traces.unit.max()) + 1
     return {
-        POOLED: pooled_area(score[known], traces.right[known], traces.unit[known], size),
-        WITHIN: mean_of(aucs_by_group(score, traces.right, traces.example), traces.unit[first], size),
+        POOLED: pooled_area(score, traces.right, traces.unit, size),
+        WITHIN: within_area(score, traces.right, traces.example, traces.unit, size),
     }

@@ -72,17 +72,17 @@ def pseudo_error(right: Floats, named: Floats, gold: Floats, classes: int) -> tu
     return right, named + 1 / classes, gold + 1 / classes
 
 
-def pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
+def _pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
     """Either policy's sums with one example more that exactly one of the two has right, in all 2K(K − 1) ways alike."""
     return right + 1 / (2 * classes), named + 1 / classes, gold + 1 / classes
 
 
-def pseudo_error_square(slopes: Slopes, classes: int) -> Floats:
+def _pseudo_error_square(slopes: Slopes, classes: int) -> Floats:
     """What the pseudo-error adds to the sum of squares: the mean of (gold_g + named_a)² over the cells g ≠ a."""
     return _off_diagonal(slopes.gold, slopes.named, classes) / (classes * (classes - 1))
 
 
-def pseudo_pair_square(one: Slopes, two: Slopes, classes: int) -> Floats:
+def _pseudo_pair_square(one: Slopes, two: Slopes, classes: int) -> Floats:
     """The same for a difference: where one is right it adds right + named + gold of the class, else as an error."""
     sides = [_off_diagonal(a.right + a.named + a.gold - b.gold, -b.named, classes) for a, b in ((one, two), (two, one))]
     return (sides[0] + sides[1]) / (2 * classes * (classes - 1))
@@ -95,7 +95,7 @@ def _off_diagonal(rows: Floats, columns: Floats, classes: int) -> Floats:
     return (classes - 1) * squares + 2 * products
 
 
-def delta_limits(
+def _delta_limits(
     value: Floats, square: Floats, estimate: Floats, least: float, level: float
 ) -> tuple[Floats, Floats, Floats]:
     """Limits value ± z·√(sum of squares), within `least` to 1 and around the plain estimate, and the p-value of 0."""
@@ -206,8 +206,8 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
     some = cells.of(few)
     slopes = some.slopes(pseudo_error)
     square = _unit_sums(sample.units, sample.scan, _weights(sample.scan, [(some, _stacked(slopes))]), np.square)
-    square += pseudo_error_square(slopes, some.classes)
-    low, high, _ = delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
+    square += _pseudo_error_square(slopes, some.classes)
+    low, high, _ = _delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
     slot = SeriesKind.VALUE, 0
     results.put(slot, m, few, low, high, np.nan, "delta")
     if not cells.metric.weighted:
@@ -232,12 +232,12 @@ def _differences(
     if not len(on):
         return
     some = cells.of(on)
-    one, two = some.slopes(pseudo_pair), other.slopes(pseudo_pair)
+    one, two = some.slopes(_pseudo_pair), other.slopes(_pseudo_pair)
     shape = some.numbers.shape
     moved = _weights(sample.scan, [(some, _stacked(one)), (other, np.broadcast_to(-_stacked(two), shape))])
-    square = _unit_sums(sample.units, sample.scan, moved, np.square) + pseudo_pair_square(one, two, some.classes)
+    square = _unit_sums(sample.units, sample.scan, moved, np.square) + _pseudo_pair_square(one, two, some.classes)
     estimate = results.value[(*slot, m, on)]
-    low, high, p_value = delta_limits(one.value - two.value, square, estimate, -1.0, level)
+    low, high, p_value = _delta_limits(one.value - two.value, square, estimate, -1.0, level)
     results.put(slot, m, on, low, high, p_value, "delta")
     if cells.metric.which is not None:
         _withhold(results, slot, m, on[gold < FEWEST_GOLD])

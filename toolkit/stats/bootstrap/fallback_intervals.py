@@ -48,7 +48,7 @@ STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 
 @dataclass(frozen=True, eq=False)
-class Corner:
+class _Corner:
     """What a choice of intervals looks at, and the `results` that it puts them into.
 
     `studentised`: whether means of costs with long tails are: resamples of clusters have no say in their limits.
@@ -72,19 +72,19 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         studentised = sample.independent and settings.method == "percentile"
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
         moments = plan.moments(sample.units) if divided else None
-        corner = Corner(sample, plan, pairs, results, settings, studentised, moments)
+        corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
         for holds, put in CHOICES:
             if holds(corner):
                 put(corner)
     return results
 
 
-def _bootstrap(corner: Corner) -> None:
+def _bootstrap(corner: _Corner) -> None:
     moments = corner.moments if corner.studentised else None
     resample(corner.sample.units, corner.plan, corner.settings, corner.results, moments)
 
 
-def _few_events(corner: Corner) -> None:
+def _few_events(corner: _Corner) -> None:
     """Wilson's interval for rates with fewer than ten events of a kind."""
     sample, results, settings = corner.sample, corner.results, corner.settings
     value = (SeriesKind.VALUE, 0)
@@ -98,7 +98,7 @@ def _few_events(corner: Corner) -> None:
                 results.kept[(*value, m, p)] = math.nan
 
 
-def _few_pairs(corner: Corner) -> None:
+def _few_pairs(corner: _Corner) -> None:
     """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
 
     Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
@@ -129,7 +129,7 @@ def _few_pairs(corner: Corner) -> None:
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _clustered(corner: Corner) -> None:
+def _clustered(corner: _Corner) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
@@ -262,7 +262,7 @@ Asked = tuple[PairMoments, Callable[[Floats, Floats], None]]
 """Pairs, and what is done with their limits."""
 
 
-def _quotients(corner: Corner) -> None:
+def _quotients(corner: _Corner) -> None:
     """The intervals of all reductions of means of costs, and of the costs that are divided by another mean.
 
     The units are examples or clusters: of these the sums are divided, so their sizes may differ.
@@ -355,11 +355,11 @@ def _factor(metric: Metric) -> float:
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
 
 
-def _f1s(corner: Corner) -> None:
+def _f1s(corner: _Corner) -> None:
     f1_intervals(corner.sample, corner.plan, corner.results, corner.settings)
 
 
-def _clip(corner: Corner) -> None:
+def _clip(corner: _Corner) -> None:
     """Move impossible limits to the nearest possible value: no mean of a cost is below 0, no share beyond 0 and 1, no
     reduction above 100 %.
 
@@ -381,7 +381,7 @@ def _clip(corner: Corner) -> None:
             )
 
 
-CHOICES: tuple[tuple[Callable[[Corner], bool], Callable[[Corner], None]], ...] = (
+CHOICES: tuple[tuple[Callable[[_Corner], bool], Callable[[_Corner], None]], ...] = (
     (lambda corner: True, _bootstrap),  # percentile or BCa; studentised, of costs with long tails
     (lambda corner: corner.sample.independent, _few_events),  # Wilson
     (lambda corner: corner.sample.independent, _few_pairs),  # Tango, Newcombe

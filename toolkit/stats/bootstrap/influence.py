@@ -57,7 +57,7 @@ class Series:
         return Series(self.metric, np.zeros(0, np.int64), self.value[which], self.statistics[which])
 
 
-def derivatives(metric: Metric, sums: Floats) -> Floats:
+def _derivatives(metric: Metric, sums: Floats) -> Floats:
     """Derivatives (series, sums) of a metric by each of its sums (series, sums), by central differences."""
     out = np.empty(sums.shape)
     for place in range(sums.shape[1]):
@@ -95,7 +95,7 @@ def _terms(sample: WholeSample, wanted: Sequence[Series], index: Ints) -> Iterat
     """Sum after sum of each metric: its series, the places in `index` of its statistics, and what these weigh."""
     start = 0
     for one in wanted:
-        weights = derivatives(one.metric, sample.scan.total[one.statistics])
+        weights = _derivatives(one.metric, sample.scan.total[one.statistics])
         for statistics, weight in zip(one.statistics.T, weights.T, strict=True):
             yield start + np.arange(len(one)), np.searchsorted(index, statistics), weight
         start += len(one)

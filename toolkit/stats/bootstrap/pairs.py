@@ -107,7 +107,7 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
             wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
             found, square = np.zeros((4, len(some))), 0.0
             for rows in sample.units.chunks(wanted):
-                found += cluster_moves(rows[:-2] - rows[-2])
+                found += moves_of(rows[:-2] - rows[-2])
                 square += float(rows[-1] @ rows[-1])
             pairs.trials[number, m, some] = total**2 / square
             pairs.first[number, m, some], pairs.second[number, m, some] = found[:2] * total / square
@@ -115,10 +115,8 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
         pairs.examples[number, m, shown] = _moves(sample, value, shown, reference)[2:].sum(axis=0)
 
 
-def cluster_moves(move: Floats) -> Floats:
-    """From differences of sums over clusters (pairs, clusters): gains, losses, and how many clusters have them, (4,
-    pairs).
-    """
+def moves_of(move: Floats) -> Floats:
+    """From differences on units (pairs, units): gains, losses, and how many units have them, (4, pairs)."""
     move = np.where(np.abs(move) <= ZERO, 0.0, move)
     up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
     return np.stack([up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1)])
@@ -138,11 +136,7 @@ def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> 
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)
         for rows in sample.units.example_rows([sample.scan.statistics[i] for i in value[some]]):
-            move = rows[:-1] - rows[-1]
-            move[np.abs(move) <= ZERO] = 0.0
-            up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
-            parts = (up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1))
-            found[:, start : start + len(some) - 1] += parts
+            found[:, start : start + len(some) - 1] += moves_of(rows[:-1] - rows[-1])
     return found
 
 

@@ -141,7 +141,7 @@ def _limits(
     if on.any():
         tail = (1 - settings.level) / 2
         limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
-        limits[:2] = point_limits(steps, name, estimate, limits[0], limits[1], settings.level)
+        limits[:2] = _point_limits(steps, name, estimate, limits[0], limits[1], settings.level)
         low, high = limits[:2, on]
         whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, settings.level)
         limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
@@ -212,7 +212,7 @@ STILL = 1e-20
 """A variance below this share of the square of the mean is rounding."""
 
 
-def point_limits(
+def _point_limits(
     steps: GateSteps, metric: str, estimate: Floats, low: Floats, high: Floats, level: float
 ) -> tuple[Floats, Floats]:
     """Limits of a metric at every point (P + 1,), from its percentile limits.

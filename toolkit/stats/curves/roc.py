@@ -185,7 +185,9 @@ def _error(influence: Floats, units: int) -> float:
 
 
 def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> Influenced:
-    """Probability that a right trace scores above a wrong one; `unit` (N,) of `size` for each trace, no NaN."""
+    """Probability that a right trace scores above a wrong one; `unit` (N,) of `size` for each trace, NaN left out."""
+    scored = ~np.isnan(score)
+    score, right, unit = score[scored], right[scored], unit[scored]
     good, bad = score[right], score[~right]
     known = len(np.unique(unit))
     if not len(good) or not len(bad):
@@ -202,6 +204,12 @@ def _share_below(values: Floats, others: Floats) -> Floats:
     """Share of sorted others below each value; ties count one half."""
     ends = np.searchsorted(others, values, "left") + np.searchsorted(others, values, "right")
     return ends / (2 * len(others))
+
+
+def within_area(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> Influenced:
+    """Mean of the areas of the examples (`group`) that have right and wrong traces; else as `pooled_area`."""
+    _, first = np.unique(np.asarray(group), return_index=True)
+    return mean_of(aucs_by_group(score, right, group), unit[first], size)
 
 
 def mean_of(values: Floats, unit: Ints, size: int) -> Influenced:

@@ -11,7 +11,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import Series, influences
-from toolkit.stats.bootstrap.pairs import cluster_moves, few_clusters_differ
+from toolkit.stats.bootstrap.pairs import few_clusters_differ, moves_of
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
@@ -158,7 +158,7 @@ def _tables_of_clusters(
     near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
     step = max(1, PAIRS_AT_ONCE // sums.shape[1])
     for some in (near[start : start + step] for start in range(0, len(near), step)):
-        found[:, alike[some]] = cluster_moves(sums[rows[some]] - sums[others[some]])
+        found[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
     few[alike] = few_clusters_differ(examples, found[2] + found[3], sample.units.count)[alike]
     agree = found[0] + found[1] == 0
     found[:2, alike] *= size / square

@@ -71,7 +71,7 @@ def ranks_of(
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
                 values[place, 4] = np.maximum(values[place, 4], alone)
-                values[place, 5:7] = baseline_limits(
+                values[place, 5:7] = _baseline_limits(
                     sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
                 )
                 values[place, 5:7, ranking.standing.baseline] = np.nan
@@ -152,7 +152,7 @@ def _chosen(
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
-    for family in reversed(families(ranking.sweeps, own)):  # the leader's last
+    for family in reversed(_families(ranking.sweeps, own)):  # the leader's last
         if len(family) < 2:
             continue
         halves = [
@@ -242,7 +242,7 @@ def worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> fl
     return float(known.mean()) if len(known) else float("nan")
 
 
-def families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
+def _families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
     """Policies of which one is chosen: all of `among`, then those of each sweep."""
     found: dict[str, list[int]] = {}
     for policy in among:
@@ -253,7 +253,7 @@ def families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
 TANGO = METHOD_NAMES.index("tango")
 
 
-def baseline_limits(
+def _baseline_limits(
     sample: WholeSample, metric: int, joint: Floats, critical: float, results: SeriesResults, pairs: Pairs,
     settings: Settings,
 ) -> Floats:  # fmt: skip

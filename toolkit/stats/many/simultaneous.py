@@ -103,7 +103,7 @@ class JointEstimates:
         A difference that is the same on every unit has the error of a single draw of that size.
         """
         difference = self.value[first] - self.value[second]
-        return error_of(difference, *self._variance(first, second), self.units)
+        return _error_of(difference, *self._variance(first, second), self.units)
 
     def exact(self, first: Ints, second: Ints) -> Floats:
         """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`, or of the clusters;
@@ -114,7 +114,7 @@ class JointEstimates:
         found = np.zeros(len(first))
         if self.sums is not None:
             near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
-            up, down = clusters_apart(self.sums, first[near], second[near])
+            up, down = _clusters_apart(self.sums, first[near], second[near])
             few = up + down < EXACT_PAIRS
             found[near[few]] = exact_p(up[few], down[few])
             return found
@@ -135,7 +135,7 @@ class JointEstimates:
         return both - 2 * self.covariance[first, second], both
 
 
-def error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
+def _error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
     """Standard errors of differences, whose `variance` float addition left over where it is tiny beside `both`."""
     constant = variance <= NO_VARIANCE * both
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
@@ -155,7 +155,7 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
     return np.asarray(square <= clusters * np.abs(sums).max(initial=0.0) ** 2 * (1 + 1e-9))
 
 
-def clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
+def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
     """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
     found = np.zeros((2, len(first)))
     step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
@@ -319,7 +319,7 @@ def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
     return np.minimum(1.0, both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
 
 
-def bonferroni_critical(policies: int, units: int, level: float) -> float:
+def _bonferroni_critical(policies: int, units: int, level: float) -> float:
     """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
     size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
     return float(student_size(np.array(size), max(units - 1, 1)))
@@ -432,7 +432,7 @@ def told_apart(
         if base >= 0:
             error, apart = _errors(sample, series, base), series.value - series.value[base]
             found[4] = bonferroni(apart, error, sample.units.count)
-            critical = bonferroni_critical(len(series), sample.units.count, settings.level)
+            critical = _bonferroni_critical(len(series), sample.units.count, settings.level)
             found[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, found[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
@@ -478,11 +478,11 @@ def _possible(
 
 def joint_estimates(sample: WholeSample, series: Series, worth: Floats, covariance: Floats) -> JointEstimates:
     """Of the series, each `worth` so much, with what exact tests of 0/1 outcomes take."""
-    sums = cluster_sums(sample, series)
-    return JointEstimates(worth, covariance, sample.units.count, trials_of(sample, series), sums)
+    sums = _cluster_sums(sample, series)
+    return JointEstimates(worth, covariance, sample.units.count, _trials_of(sample, series), sums)
 
 
-def cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
+def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
     """Sums of outcomes of 0 to 1 over each cluster (S, G), where all values are shares of the same clustered examples.
 
     They are signed so that more is better, as the values are for which they stand.
@@ -496,7 +496,7 @@ def cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
     return -rows if series.metric.column.cost else rows
 
 
-def trials_of(sample: WholeSample, series: Series) -> int | None:
+def _trials_of(sample: WholeSample, series: Series) -> int | None:
     """How many examples the values are shares of, where each is a unit of 0 or 1 and all are over the same."""
     if not (sample.independent and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None
@@ -511,7 +511,7 @@ def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
     for block in _groups(sample, series, reference):
         own += block[0]
         apart += block[1]
-    return error_of(series.value - series.value[reference], apart, own + own[reference], sample.units.count)
+    return _error_of(series.value - series.value[reference], apart, own + own[reference], sample.units.count)
 
 
 def _groups(sample: WholeSample, series: Series, reference: int) -> Iterator[tuple[Floats, Floats]]:
