@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
+import typer.testing
 
 from tests.extras import NEEDED, VARIABLE, lacking, requirements
 
@@ -20,3 +24,18 @@ def pytest_configure() -> None:
         raise pytest.UsageError(
             f"{', '.join(missing)}: not installed, so tests would be left out; pip install '.[{','.join(NEEDED)}]'"
         )
+
+
+def pytest_collection_finish() -> None:
+    """What the imports made stays to the end, so the collector need not walk it again at every full collection."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tree_of_commands() -> Iterator[None]:
+    """Typer's runner makes all commands of an app anew at every call, which costs more than most of them do."""
+    made = typer.testing._get_command
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(made))
+        yield

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import pytest
@@ -18,7 +19,12 @@ from generate.tasks.algebra import Way, canonical, equation, read, steps, write
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()
-ITEMS = draw(TASK, "test", 600, seed=1)
+
+
+@cache
+def items() -> list[Item]:
+    """Drawn when a test first asks for them: every worker imports this file."""
+    return draw(TASK, "test", 600, seed=1)
 
 
 def sides_at(text: str, value: Fraction) -> tuple[Fraction, Fraction]:
@@ -30,7 +36,7 @@ def sides_at(text: str, value: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def test_the_answer_is_the_only_solution() -> None:
-    for item in ITEMS:
+    for item in items():
         answer = Fraction(int(item.answer))
         left, right = sides_at(item.question, answer)
         assert left == right, item.question
@@ -39,7 +45,7 @@ def test_the_answer_is_the_only_solution() -> None:
 
 
 def test_every_step_is_solved_by_the_answer_and_the_last_line_gives_it() -> None:
-    for item in ITEMS:
+    for item in items():
         *steps, last = item.solution.split("\n")
         assert last == f"#### {item.answer}"
         assert answer_of(item.solution) == item.answer
@@ -51,21 +57,21 @@ def test_every_step_is_solved_by_the_answer_and_the_last_line_gives_it() -> None
 
 
 def test_questions_are_varied() -> None:
-    text = [item.question for item in ITEMS]
+    text = [item.question for item in items()]
     share = {
         "bracket": sum("(" in one for one in text) / len(text),
         "nested": sum(bool(re.search(r"\([^()]*\(", one)) for one in text) / len(text),
         "variable on both sides": sum(len(re.findall("[a-z]", one.split(" for ")[0][6:].split("=")[0])) > 0
                                       and len(re.findall("[a-z]", one.split(" for ")[0].split("=")[1])) > 0
                                       for one in text) / len(text),
-        "negative answer": sum(item.answer.startswith("-") for item in ITEMS) / len(text),
+        "negative answer": sum(item.answer.startswith("-") for item in items()) / len(text),
     }  # fmt: skip
     assert 0.2 < share["bracket"] < 0.8
     assert 0.01 < share["nested"] < 0.3
     assert 0.3 < share["variable on both sides"] < 0.9
     assert 0.35 < share["negative answer"] < 0.6
     assert len(Counter(one.rstrip(".")[-1] for one in text)) > 15
-    assert Counter(item.answer for item in ITEMS).most_common(1)[0][1] < 40  # 41 answers, 600 questions
+    assert Counter(item.answer for item in items()).most_common(1)[0][1] < 40  # 41 answers, 600 questions
 
 
 @pytest.mark.parametrize(
@@ -83,13 +89,13 @@ def test_renaming_and_reordering_do_not_escape_the_canonical_form(one: str, othe
 def test_other_equations_have_other_forms() -> None:
     forms = {canonical(text) for text in ("4*k+2=10", "4*k-2=10", "-4*k+2=10", "2*(2*k+1)=10", "4*k+2=11", "2*k+4=10")}
     assert len(forms) == 6
-    for item in ITEMS[:100]:
+    for item in items()[:100]:
         assert canonical(item.question) == item.canonical
 
 
 @given(st.integers(1, 10_000))
 def test_a_renamed_question_keeps_its_form(number: int) -> None:
-    item = ITEMS[number % len(ITEMS)]
+    item = items()[number % len(items())]
     letter = "abcdefghjkmnpqrstuvwxyz"[number % 23]
     body = item.question[len("Solve ") : item.question.index(" for ")]
     renamed = f"Solve {re.sub('[a-z]', letter, body)} for {letter}."
@@ -97,7 +103,7 @@ def test_a_renamed_question_keeps_its_form(number: int) -> None:
 
 
 def test_reading_and_writing_are_inverse() -> None:
-    for item in ITEMS[:200]:
+    for item in items()[:200]:
         left, right = equation(item.question)
         letter = item.question.rstrip(".")[-1]
         assert f"Solve {write(left, letter)}={write(right, letter)} for {letter}." == item.question
@@ -122,7 +128,7 @@ def test_difficulty_bounds_hold() -> None:
 
 def test_flawed_solutions_are_wrong_and_sound_tells_them_apart() -> None:
     rng = random.Random(0)
-    for item in ITEMS:
+    for item in items():
         flawed = TASK.flawed(item, rng)
         assert answer_of(flawed) not in (None, item.answer)
         assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
@@ -131,7 +137,7 @@ def test_flawed_solutions_are_wrong_and_sound_tells_them_apart() -> None:
 
 
 def test_a_check_puts_the_answer_in() -> None:
-    for item in ITEMS[:200]:
+    for item in items()[:200]:
         good, bad = TASK.check(item, item.answer), TASK.check(item, str(int(item.answer) + 1))
         assert good.holds
         assert not bad.holds
@@ -142,7 +148,7 @@ def test_a_check_puts_the_answer_in() -> None:
                 assert eval(side) == int(value)
                 values.append(int(value))
             assert (values[0] == values[1]) is check.holds
-    assert TASK.check(ITEMS[0], None).text == "no answer"
+    assert TASK.check(items()[0], None).text == "no answer"
 
 
 def test_solutions_take_every_way() -> None:
@@ -154,9 +160,9 @@ def test_solutions_take_every_way() -> None:
     assert made[Way(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
     assert len({tuple(lines) for lines in made.values()}) == 8
     seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in (Way(), Way(right=True))}
-            for item in ITEMS}  # fmt: skip
+            for item in items()}  # fmt: skip
     assert seen == {True, False}
-    assert all(item.solution.split("\n")[:-1] in _ways(item).values() for item in ITEMS[:200])
+    assert all(item.solution.split("\n")[:-1] in _ways(item).values() for item in items()[:200])
 
 
 def _ways(item: Item) -> dict[Way, list[str]]:

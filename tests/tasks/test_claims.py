@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -16,7 +17,14 @@ from generate.tasks.numeric_claims import KINDS, LABELS, ClaimPart, FactTable, c
 from toolkit.errors import ThinkbackError
 
 TASK = Claims()
-ITEMS = draw(TASK, "test", 900, seed=2)
+
+
+@cache
+def items() -> list[Item]:
+    """Drawn when a test first asks for them: every worker imports this file."""
+    return draw(TASK, "test", 900, seed=2)
+
+
 WORD, NUMBER, YEAR = r"([a-z]+)", r"(\d+)", r"(20\d\d)"
 
 
@@ -76,12 +84,12 @@ def read_label(question: str) -> str:
 
 
 def test_labels_follow_from_the_words() -> None:
-    wrong = [item.question for item in ITEMS if read_label(item.question) != item.answer]
+    wrong = [item.question for item in items() if read_label(item.question) != item.answer]
     assert wrong == []
 
 
 def test_the_arithmetic_of_justifications_is_right() -> None:
-    for item in ITEMS:
+    for item in items():
         *lines, last = item.solution.split("\n")
         assert last == f"#### {item.answer}"
         assert label_of([line.rpartition(": ")[2] for line in lines if ": " in line]) == item.answer
@@ -96,7 +104,7 @@ def read_out(item: Item) -> bool:
 
 
 def test_justifications_take_their_parts_in_either_order_and_may_read_out_the_cells() -> None:
-    for item in ITEMS:
+    for item in items():
         *lines, _ = item.solution.split("\n")
         if not read_out(item):
             continue
@@ -107,22 +115,22 @@ def test_justifications_take_their_parts_in_either_order_and_may_read_out_the_ce
             stands = {(row[0], name): value for row in rows for name, value in zip(columns, row, strict=True)}
             assert stands[year, topic] == cell
             assert sums.startswith(f"{topic} ")
-    two = [item for item in ITEMS if len(item.facts) == 4]
+    two = [item for item in items() if len(item.facts) == 4]
     sums = [[line for line in item.solution.split("\n") if ": " in line] for item in two]
     first = [lines[0] == item.facts[1] for item, lines in zip(two, sums, strict=True)]
     assert 0.4 < sum(first) / len(first) < 0.6
 
 
 def test_labels_and_kinds_are_balanced() -> None:
-    labels = Counter(item.answer for item in ITEMS)
+    labels = Counter(item.answer for item in items())
     assert set(labels) == set(LABELS)
     assert all(250 < labels[label] < 350 for label in LABELS)  # 300 expected, standard deviation 14
-    wording = " ".join(item.extra["claim"] for item in ITEMS)
+    wording = " ".join(item.extra["claim"] for item in items())
     assert all(word in wording for word in ("rose", "fell", "add up", "above", "fewer", "beat", "times", "stood at"))
-    parts = Counter(len(re.findall(": (?:yes|no|half)$", item.solution, re.MULTILINE)) for item in ITEMS)
+    parts = Counter(len(re.findall(": (?:yes|no|half)$", item.solution, re.MULTILINE)) for item in items())
     assert set(parts) == {1, 2}
     assert min(parts.values()) > 100
-    assert 0.4 < sum(read_out(item) for item in ITEMS) / len(ITEMS) < 0.6
+    assert 0.4 < sum(read_out(item) for item in items()) / len(items()) < 0.6
     skewed = draw(Claims(shares=(0.2, 0.6, 0.2)), "dev", 300, seed=0)
     assert 150 < Counter(item.answer for item in skewed)["False"] < 210
 
@@ -156,7 +164,7 @@ def test_names_years_wording_and_order_do_not_escape_the_canonical_form() -> Non
 
 def test_flawed_justifications_are_wrong() -> None:
     rng = random.Random(0)
-    for item in ITEMS[:300]:
+    for item in items()[:300]:
         flawed = TASK.flawed(item, rng)
         assert answer_of(flawed) in set(LABELS) - {item.answer}
         assert TASK.sound(item, flawed) < 1 == TASK.sound(item, item.solution)
