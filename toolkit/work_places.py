@@ -29,7 +29,7 @@ _DRAWN = "[a-z0-9_]{8}"
 
 
 @dataclass(frozen=True)
-class WorkPlace:
+class _WorkPlace:
     """A file or folder that no other process clears until it is let go."""
 
     path: Path
@@ -56,14 +56,14 @@ def beside(target: Path, suffix: str) -> Path:
     return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
 
 
-def work_place(path: Path, make: Callable[[Path], None]) -> WorkPlace:
+def work_place(path: Path, make: Callable[[Path], None]) -> _WorkPlace:
     """What `make` makes, a file or a folder of that new name, locked."""
     while True:
         make(path)
         handle = _lock(path, wait=True)
         if handle is not None:  # else it was cleared before it was locked
             _HELD.add(path)
-            return WorkPlace(path, handle)
+            return _WorkPlace(path, handle)
 
 
 def clear_parts(target: Path) -> None:

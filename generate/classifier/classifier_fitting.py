@@ -34,7 +34,7 @@ BLOCK = 8_192
 
 
 @dataclass(frozen=True)
-class TrainingRows:
+class _TrainingRows:
     """Prompts and labels of traces. labels: (n,) float64 in [0, 1]; examples: (n,) their ids; dev: (n,) held out."""
 
     prompts: tuple[Prompt, ...]
@@ -94,7 +94,7 @@ def held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     return np.array([drawn[name] < share for name in examples])
 
 
-def training_rows(log: Log, recipe: ClassifierRecipe) -> TrainingRows:
+def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     """The rows to train on and those held out. ThinkbackError where a side is empty or knows one class only."""
     check_fields(recipe.template, log, TRACE_FIELDS)
     chosen = labelled(log, recipe)
@@ -105,7 +105,7 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> TrainingRows:
             prompts.append(prompt_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])
             examples.append(row["example_id"])
-    rows = TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
+    rows = _TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
     dev = held_out(rows.examples, recipe.training.dev, recipe.seed)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
@@ -113,14 +113,14 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> TrainingRows:
                 f"`classifier`: the {side} examples ({len(np.unique(rows.examples[mask]))}) do not hold both labels of"
                 f" `{recipe.training.target}`: train on a larger log, or change `dev` or `seed`"
             )
-    return TrainingRows(rows.prompts, rows.labels, rows.examples, dev)
+    return _TrainingRows(rows.prompts, rows.labels, rows.examples, dev)
 
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Epoch:
+class _Epoch:
     """How an epoch ended: mean loss in training, and on the held-out rows AUPRC, AUROC and accuracy at 0.5."""
 
     epoch: int
@@ -134,7 +134,7 @@ class Epoch:
 class Trained:
     """What came of training. too_long: rows that were left out since the model does not take them whole."""
 
-    epochs: tuple[Epoch, ...]
+    epochs: tuple[_Epoch, ...]
     best: int
     rows: int
     dev_rows: int
@@ -217,7 +217,7 @@ class _Fitting:
     """The state of a training run."""
 
     def __init__(
-        self, reader: Reader, recipe: ClassifierRecipe, texts: list[Ids], rows: TrainingRows, fits: np.ndarray
+        self, reader: Reader, recipe: ClassifierRecipe, texts: list[Ids], rows: _TrainingRows, fits: np.ndarray
     ):
         import torch
 
@@ -239,9 +239,9 @@ class _Fitting:
 
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, pace)
 
-    def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[Epoch], int]:
+    def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[_Epoch], int]:
         """All epochs, the best one's weights put back; (epochs, number of the best, from 1)."""
-        epochs: list[Epoch] = []
+        epochs: list[_Epoch] = []
         best, held = 0, None
         advance = started(self.training.epochs * len(self.fit)) if started is not None else uncounted
         for number in range(1, self.training.epochs + 1):
@@ -301,7 +301,7 @@ class _Fitting:
         padded = pad(texts, self.reader.fill(texts), False, self.reader.network.device)
         return self.reader.network(**self.reader.inputs(padded)).logits[:, 0].float()
 
-    def _measure(self, number: int, loss: float) -> Epoch:
+    def _measure(self, number: int, loss: float) -> _Epoch:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
         from generate.passes.reader import outputs_of
@@ -311,7 +311,7 @@ class _Fitting:
         for read in self.reader.read([self.texts[i] for i in self.dev]):
             scores[list(read.places)] = outputs_of(read)[:, 0]
         truth = self.labels[self.dev] >= 0.5
-        return Epoch(
+        return _Epoch(
             number, loss, float(average_precision_score(truth, scores)), float(roc_auc_score(truth, scores)),
             float(((scores >= 0) == truth).mean()),
         )  # fmt: skip

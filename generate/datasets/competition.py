@@ -24,7 +24,7 @@ _MATH = {"train": 7_500, "test": 5_000}
 _EXTRA = {"subject": pl.String(), "level": pl.Int32(), "solution": pl.String()}
 
 
-def read_math(request: ReadRequest) -> Loaded:
+def _read_math(request: ReadRequest) -> Loaded:
     """MATH's problems, less those of the MATH500 file that `exclude` names."""
     rows = [_example(request, number, row, "type") for number, row in enumerate(read_rows(request.files))]
     examples = frame(request, rows, _EXTRA)
@@ -40,7 +40,7 @@ def read_math(request: ReadRequest) -> Loaded:
     return Loaded(examples, tuple(counts))
 
 
-def read_math500(request: ReadRequest) -> Loaded:
+def _read_math500(request: ReadRequest) -> Loaded:
     """MATH500's problems."""
     rows = [_example(request, number, row, "subject") for number, row in enumerate(read_rows(request.files))]
     examples = frame(request, rows, _EXTRA)
@@ -94,7 +94,7 @@ MATH = DataSet(
                 f"*/{split}-*.parquet")
         for split in ("train", "test")
     },
-    read=read_math,
+    read=_read_math,
     options={"exclude": "a MATH500 file whose problems are left out"},
 )  # fmt: skip
 
@@ -102,5 +102,5 @@ MATH500 = DataSet(
     name="math500",
     published_by="Lightman et al. 2023, arXiv:2305.20050",
     files={"test": MATH500_FILES},
-    read=read_math500,
+    read=_read_math500,
 )

@@ -23,7 +23,7 @@ from toolkit.answers import number_form
 _PUBLISHED = {"train": 7_473, "test": 1_319}
 
 
-def final_number(row: PublishedRow, column: str = "answer") -> str:
+def _final_number(row: PublishedRow, column: str = "answer") -> str:
     """The normal form of what stands behind the last `####`."""
     _, mark, last = row.text(column).rpartition("####")
     number = number_form(last.strip()) if mark else None
@@ -32,13 +32,13 @@ def final_number(row: PublishedRow, column: str = "answer") -> str:
     return number
 
 
-def read_gsm8k(request: ReadRequest) -> Loaded:
+def _read_gsm8k(request: ReadRequest) -> Loaded:
     """GSM8K's examples. `solution` is the published worked solution."""
     rows = [
         {
             "example_id": example_name(request, number),
             "question": row.text("question"),
-            "gold": final_number(row),
+            "gold": _final_number(row),
             "solution": row.text("answer"),
         }
         for number, row in enumerate(read_rows(request.files))
@@ -51,7 +51,7 @@ GSM8K = DataSet(
     name="gsm8k",
     published_by="Cobbe et al. 2021, arXiv:2110.14168",
     files={split: (f"{split}.jsonl", f"main/{split}-*.parquet", f"{split}-*.parquet") for split in ("train", "test")},
-    read=read_gsm8k,
+    read=_read_gsm8k,
 )
 
 
@@ -59,7 +59,7 @@ _SOURCE = "Mirzadeh et al. 2024: 50 instances a template"
 _VARIANTS = {"gsm-symbolic": (5_000, 100), "gsm-symbolic-p1": (5_000, 100), "gsm-symbolic-p2": (2_500, 50)}
 
 
-def read_symbolic(request: ReadRequest) -> Loaded:
+def _read_symbolic(request: ReadRequest) -> Loaded:
     """The questions of one variant, all of them test questions."""
     rows = []
     for row in read_rows(request.files):
@@ -68,7 +68,7 @@ def read_symbolic(request: ReadRequest) -> Loaded:
             {
                 "example_id": f"{request.name}-{template:04d}-{instance:02d}",
                 "question": row.text("question"),
-                "gold": final_number(row),
+                "gold": _final_number(row),
                 "cluster": f"gsm8k-test-{original:05d}",
                 "solution": row.text("answer"),
                 "template": template,
@@ -90,7 +90,7 @@ def _variant(name: str, file: str, folder: str) -> DataSet:
         name=name,
         published_by="Mirzadeh et al. 2024, arXiv:2410.05229",
         files={"test": (file, f"generated_data/{file}", f"{folder}/test.jsonl", f"{folder}/test-*.parquet")},
-        read=read_symbolic,
+        read=_read_symbolic,
     )
 
 

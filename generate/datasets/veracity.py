@@ -44,7 +44,7 @@ _EVIDENCE = ("bm25_scored_evidence/bm25_top_100_*.json*", "bm25_top_100_*.json*"
 _CLAIM = {"claim": pl.String(), "evidence": pl.List(pl.String()), "label_original": pl.String()}
 
 
-def read_quantemp(request: ReadRequest) -> Loaded:
+def _read_quantemp(request: ReadRequest) -> Loaded:
     """QuanTemp's claims with their evidence; without the option `evidence` the lists of passages are empty."""
     passages = _passages(request)
     rows, bare = [], 0
@@ -74,7 +74,7 @@ def read_quantemp(request: ReadRequest) -> Loaded:
     return Loaded(examples, tuple(counts))
 
 
-def read_claimdecomp(request: ReadRequest) -> Loaded:
+def _read_claimdecomp(request: ReadRequest) -> Loaded:
     """ClaimDecomp's claims; the evidence of each is its sub-questions with their answers."""
     rows = []
     for row in read_rows(request.files):
@@ -165,7 +165,7 @@ QUANTEMP = DataSet(
                 f"data/raw_data/{name}_claims_quantemp.json")
         for split, name in (("train", "train"), ("dev", "val"), ("test", "test"))
     },
-    read=read_quantemp,
+    read=_read_quantemp,
     options={"evidence": "the file of retrieved passages, `bm25_top_100_….json` or its zip"},
 )  # fmt: skip
 
@@ -173,5 +173,5 @@ CLAIMDECOMP = DataSet(
     name="claimdecomp",
     published_by="Chen et al. 2022, arXiv:2205.06938",
     files={split: (f"{split}.jsonl", f"ClaimDecomp/{split}.jsonl") for split in ("train", "dev", "test")},
-    read=read_claimdecomp,
+    read=_read_claimdecomp,
 )

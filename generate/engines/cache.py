@@ -21,11 +21,11 @@ ROOM = 64
 def growing_cache(config: Any) -> Any:
     """A cache for a model of this config; layers of other kinds, such as sliding windows, are transformers' own."""
     cache = DynamicCache(config=config)
-    cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    cache.layers = [_GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 
-class GrowingLayer(DynamicLayer):
+class _GrowingLayer(DynamicLayer):
     """Keys and values (samples, heads, tokens, dimensions) as views of buffers with room behind them."""
 
     keys: Tensor

@@ -20,7 +20,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class TransformersSettings(base.EngineOptions):
+class _TransformersSettings(base.EngineOptions):
     """Settings of the engine `transformers`.
 
     model: a folder, or a hub's name of a model fetched before (`download = true` fetches it); revision: a hub version.
@@ -61,10 +61,10 @@ class TransformersEngine:
     """A loaded model behind the interface of `Engine`. busy_s: seconds the model has computed so far."""
 
     name = "transformers"
-    options = TransformersSettings
+    options = _TransformersSettings
 
     @classmethod
-    def opened(cls, settings: TransformersSettings) -> TransformersEngine:
+    def opened(cls, settings: _TransformersSettings) -> TransformersEngine:
         """The engine with the model loaded. Raises EngineError for wrong files or a missing package."""
         weights.installed("generate", "torch", "transformers", "safetensors")
         files = weights.find_model(settings.model, settings.revision, download=settings.download, hint=weights.FETCH)
@@ -75,7 +75,7 @@ class TransformersEngine:
         return cls(settings, files, tokens, network)
 
     def __init__(
-        self, settings: TransformersSettings, files: weights.ModelFiles, tokens: weights.Tokens, model: Any
+        self, settings: _TransformersSettings, files: weights.ModelFiles, tokens: weights.Tokens, model: Any
     ) -> None:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0

@@ -136,7 +136,7 @@ class OpenAISettings(EngineOptions):
         url, name = urlsplit(self.base_url), self.key_variable
         host = (url.hostname or "").rstrip(".")
         paired = KEYS_OF_HOSTS.get(host, ()) if url.scheme == "https" else ()
-        if name is not None and name not in (*paired, *allowed) and not is_local(host):
+        if name is not None and name not in (*paired, *allowed) and not _is_local(host):
             raise EngineError(
                 f"engine `openai`: the key in `{name}` would go to `{url.scheme}://{url.netloc}`, to which it is not"
                 f" known to belong: if you trust recipe and server, allow it with {argument('allow_keys')} {name}"
@@ -151,7 +151,7 @@ class OpenAISettings(EngineOptions):
                 raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
 
 
-def is_local(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """Whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -167,7 +167,7 @@ def backoff(settings: OpenAISettings, attempt: int, drawn: float) -> float:
     return whole * (0.5 + 0.5 * drawn)
 
 
-def key_of(settings: OpenAISettings) -> str | None:
+def _key_of(settings: OpenAISettings) -> str | None:
     """The key for a server's requests, None where none is wanted. EngineError where the variable holds none."""
     if settings.key_variable is None:
         return None
@@ -213,7 +213,7 @@ class OpenAIEngine:
         """The engine; the key must be there, the server is first asked by `run`."""
         installed("generate", "httpx")
         engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
-        key_of(settings)
+        _key_of(settings)
         return engine
 
     def __init__(self, settings: OpenAISettings, counter: replies.Counter | None) -> None:
@@ -245,7 +245,7 @@ class OpenAIEngine:
         """Each call as its last request is answered. Requests are sent only as their answers are taken."""
         if not calls:
             return
-        exchange = _Exchange(self, calls, key_of(self.settings))
+        exchange = _Exchange(self, calls, _key_of(self.settings))
         yield from exchange.results()
 
     def close(self) -> None:
@@ -341,7 +341,7 @@ class _Exchange:
             timeout=httpx.Timeout(chosen.timeout_s, connect=chosen.connect_timeout_s, pool=None),
             limits=httpx.Limits(max_connections=None),
             follow_redirects=False,
-            trust_env=not is_local(urlsplit(chosen.base_url).hostname or ""),
+            trust_env=not _is_local(urlsplit(chosen.base_url).hostname or ""),
         ) as client:
             tasks: set[asyncio.Task[None]] = set()
             for call in self.calls:

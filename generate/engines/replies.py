@@ -47,7 +47,7 @@ class Counter(Protocol):
 
 
 @dataclass(frozen=True)
-class ReplyChoice:
+class _ReplyChoice:
     """One sample as the server gave it. logprobs: of all tokens; None: not given, or one of them not told or
     no number."""
 
@@ -66,7 +66,7 @@ def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, l
     """
     choices = _choices(payload, wanted)
     prompt_tokens, total = _usage(payload)
-    counts, estimated = completion_counts(choices, total, counter)
+    counts, estimated = _completion_counts(choices, total, counter)
     if prompt_tokens is None and counter is not None:
         prompt_tokens, estimated = len(counter.encode(call.prompt)), True
     return [
@@ -86,7 +86,7 @@ def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, l
     ]
 
 
-def _choices(payload: Any, wanted: int) -> list[ReplyChoice]:
+def _choices(payload: Any, wanted: int) -> list[_ReplyChoice]:
     if not isinstance(payload, Mapping):
         raise HalfAnswer("the answer is not a JSON object")
     if payload.get("error"):
@@ -100,7 +100,7 @@ def _choices(payload: Any, wanted: int) -> list[ReplyChoice]:
     return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:wanted]]
 
 
-def _choice(row: Mapping[str, Any]) -> ReplyChoice:
+def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
     reason = row.get("finish_reason")
     if reason == "error" or row.get("error"):
         raise HalfAnswer("a sample ended in an error")
@@ -108,7 +108,7 @@ def _choice(row: Mapping[str, Any]) -> ReplyChoice:
     ids = row.get("token_ids")
     told = len(ids) if ids else len(logprobs) if logprobs is not None else None
     clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
-    return ReplyChoice(
+    return _ReplyChoice(
         text=_text(row),
         finish_reason=finish_word(reason),
         token_ids=tuple(ids) if ids else None,
@@ -156,8 +156,8 @@ def _usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return tuple(count if isinstance(count, int) and count >= 0 else None for count in counts)  # type: ignore[return-value]
 
 
-def completion_counts(
-    choices: Sequence[ReplyChoice], total: int | None, counter: Counter | None
+def _completion_counts(
+    choices: Sequence[_ReplyChoice], total: int | None, counter: Counter | None
 ) -> tuple[list[int | None], bool]:
     """Completion tokens of each choice and whether they are estimates. total: what the server reports for all."""
     if total is not None and len(choices) == 1:

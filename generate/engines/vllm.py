@@ -23,7 +23,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class VllmSettings(base.EngineOptions):
+class _VllmSettings(base.EngineOptions):
     """Settings of the engine `vllm`.
 
     model, revision, download, chat_template, template_options: as in the engine `transformers`.
@@ -53,10 +53,10 @@ class VllmEngine:
     """A running vLLM behind the interface of `Engine`. busy_s: seconds it has computed so far."""
 
     name = "vllm"
-    options = VllmSettings
+    options = _VllmSettings
 
     @classmethod
-    def opened(cls, settings: VllmSettings) -> VllmEngine:
+    def opened(cls, settings: _VllmSettings) -> VllmEngine:
         """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
         installed("vllm", "vllm")
         files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
@@ -88,7 +88,7 @@ class VllmEngine:
         engine.warm_up()
         return engine
 
-    def __init__(self, settings: VllmSettings, files: ModelFiles, tokens: Tokens, llm: Any) -> None:
+    def __init__(self, settings: _VllmSettings, files: ModelFiles, tokens: Tokens, llm: Any) -> None:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0
         self._files, self._tokens, self._llm = files, tokens, llm

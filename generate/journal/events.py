@@ -104,11 +104,11 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     """The event of a row of its table."""
     given = dict(zip(columns_of(kind), row, strict=True))
     if given.get("completion") is not None:
-        given["completion"] = completion_of(json.loads(given["completion"]))
+        given["completion"] = _completion_of(json.loads(given["completion"]))
     return kind(**given)
 
 
-def completion_of(given: Mapping[str, Any]) -> Completion:
+def _completion_of(given: Mapping[str, Any]) -> Completion:
     """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
     kept: dict[str, Any] = {name: given.get(name) for name in _KEPT}
     kept |= {name: None if kept[name] is None else tuple(kept[name]) for name in _LISTS}

@@ -84,7 +84,7 @@ class Reader:
         base: weights.ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head, self.base = files, tokens, network, head, base
-        self.context = longest(base or files, tokens, context)
+        self.context = _longest(base or files, tokens, context)
         self.batch_tokens = tokens_in_batch(batch_tokens, network.device.type)
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
@@ -92,7 +92,7 @@ class Reader:
         self.left = left and not looks_ahead(network)
         small = sum(one.numel() for one in network.parameters()) < SMALL
         self.small = small and network.device.type == "cpu"
-        self.even = feels_padding(self)
+        self.even = _feels_padding(self)
 
     @property
     def dimension(self) -> int:
@@ -235,7 +235,7 @@ def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
             yield [places[i] for i in group]
 
 
-def feels_padding(reader: Reader) -> bool:
+def _feels_padding(reader: Reader) -> bool:
     """Whether padding changes what the model makes of a text, as where convolutions look past the mask: its texts are
     then read with those of their own length alone.
     """
@@ -266,7 +266,7 @@ def looks_ahead(network: Any) -> bool:
     return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
-def longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
+def _longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
     """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
     its tokenizer allow; None where neither says.
     """

@@ -44,7 +44,7 @@ def seed_of(recipe_seed: int, example_id: str, pool: str, index: int) -> int:
     return _digest(str(recipe_seed), example_id, pool, str(index)) & 0x7FFFFFFF
 
 
-class TemperatureSchedule(ABC):
+class _TemperatureSchedule(ABC):
     """Which temperature each sample of an example gets; the first k do not depend on how many there are."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class TemperatureSchedule(ABC):
 
 
 @dataclass(frozen=True)
-class Constant(Checked, TemperatureSchedule):
+class Constant(Checked, _TemperatureSchedule):
     """Every sample at one temperature; 0 is greedy."""
 
     value: float = setting(low=0, high=HOTTEST)
@@ -64,7 +64,7 @@ class Constant(Checked, TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class Mixture(TemperatureSchedule):
+class Mixture(_TemperatureSchedule):
     """The temperatures listed, in turn: sample i has the (i mod m)-th."""
 
     mixture: tuple[float, ...] = setting(low=0, high=HOTTEST)
@@ -80,7 +80,7 @@ class Mixture(TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class Balanced(TemperatureSchedule):
+class Balanced(_TemperatureSchedule):
     """A grid from low to high, used in rounds: each round takes every temperature once, in an order of its own.
 
     The order is drawn per example and round from the recipe's seed, so that no temperature is tied to a place in the
@@ -114,9 +114,9 @@ class Balanced(TemperatureSchedule):
         return sorted(grid, key=drawn)[place]
 
 
-def read_schedule(given: Any, place: str) -> TemperatureSchedule:
+def read_schedule(given: Any, place: str) -> _TemperatureSchedule:
     """A number, `{ mixture = [0, 0.5, 1] }`, `{ low = 0.3, high = 0.7, step = 0.05 }`, or what was read of one."""
-    if isinstance(given, TemperatureSchedule):
+    if isinstance(given, _TemperatureSchedule):
         return given
     if isinstance(given, Mapping):
         for key in given:
@@ -296,7 +296,7 @@ class SampleStep(_Step):
     prompt: str = setting()
     max_tokens: int = setting(low=1)
     samples: int = setting(1, low=1)
-    temperature: TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    temperature: _TemperatureSchedule = setting(GREEDY, read=read_schedule)
     top_p: float = setting(1.0, low=1e-6, high=1)
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
@@ -325,7 +325,7 @@ class ReviseStep(_Step):
     max_tokens: int = setting(low=1)
     rollouts: int = setting(1, low=1)
     of_sample: int = setting(0, low=0)
-    temperature: TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    temperature: _TemperatureSchedule = setting(GREEDY, read=read_schedule)
     top_p: float = setting(1.0, low=1e-6, high=1)
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)

@@ -20,7 +20,7 @@ LISTS = ("sample", "revise", "verify", "features", "states")
 
 
 @dataclass(frozen=True)
-class Head(Checked):
+class _Head(Checked):
     """What stands before a recipe's tables."""
 
     name: str = setting()
@@ -80,7 +80,7 @@ class RecipePart:
         return str(found) if found.is_dir() else model
 
 
-def own_name(table: Any) -> str | None:
+def _own_name(table: Any) -> str | None:
     """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
     if not isinstance(table, Mapping):
         return None
@@ -91,13 +91,15 @@ def own_name(table: Any) -> str | None:
 
 def place_of(name: str, table: Any) -> str:
     """How errors name a table of the list `name`, as `sample.n15`."""
-    own = own_name(table)
+    own = _own_name(table)
     return name if own is None else f"{name}.{own}"
 
 
-def read_head(top: Mapping[str, Any], path: Path) -> Head:
+def read_head(top: Mapping[str, Any], path: Path) -> _Head:
     """The recipe's name, seed and license."""
-    return from_table(Head, {"name": path.stem, **{key: top[key] for key in ("name", "seed", "license") if key in top}})
+    return from_table(
+        _Head, {"name": path.stem, **{key: top[key] for key in ("name", "seed", "license") if key in top}}
+    )
 
 
 def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
@@ -139,7 +141,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in LISTS:
             listed = top.get(name, [])
-            table = {own_name(item): item for item in listed if isinstance(item, dict)}
+            table = {_own_name(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
                 what = "pool" if name in ("sample", "revise") else "name"
                 raise ThinkbackError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")

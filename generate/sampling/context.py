@@ -26,7 +26,7 @@ from toolkit.errors import ThinkbackError, suggest
 
 
 @dataclass(frozen=True)
-class ChosenEvidence:
+class _ChosenEvidence:
     """The passages of one example, best first: their places among the candidates, cosines, and whether relaxed."""
 
     places: tuple[int, ...]
@@ -34,11 +34,11 @@ class ChosenEvidence:
     relaxed: bool
 
 
-def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> ChosenEvidence:
+def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> _ChosenEvidence:
     """(n,) cosines of an example's candidates -> the chosen ones; ties go to the earlier candidate."""
     order = np.argsort(-similarities, kind="stable")[: rule.top]
     passing = int((similarities >= rule.floor).sum())
-    return ChosenEvidence(
+    return _ChosenEvidence(
         places=tuple(int(place) for place in order),
         similarities=tuple(float(similarities[place]) for place in order),
         relaxed=passing < len(order),
@@ -47,7 +47,7 @@ def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> ChosenE
 
 def rank_evidence(
     questions: Sequence[str], candidates: Sequence[Sequence[str]], rule: EvidenceSettings, embedder: Embedder
-) -> list[ChosenEvidence]:
+) -> list[_ChosenEvidence]:
     """The chosen passages of each example. A passage that several examples share is embedded once."""
     texts = list(dict.fromkeys([*questions, *(text for passages in candidates for text in passages)]))
     place = {text: i for i, text in enumerate(texts)}
@@ -104,12 +104,12 @@ def choose_few_shot(
     """Places in the pool for each question: nearest first; ties go to the earlier one. `rows`: the pool's rows."""
     if rule.choose == "fixed" or embedder is None:
         return [tuple(range(rule.k))] * len(questions)
-    rows = embed_pool(pool, embedder) if rows is None else rows  # (P, d)
+    rows = _embed_pool(pool, embedder) if rows is None else rows  # (P, d)
     cosines = unit_rows(embedder, questions) @ rows.T  # (n, P)
     return [tuple(int(i) for i in np.argsort(-line, kind="stable")[: rule.k]) for line in cosines]
 
 
-def embed_pool(pool: FewShotPool, embedder: Embedder) -> np.ndarray:
+def _embed_pool(pool: FewShotPool, embedder: Embedder) -> np.ndarray:
     """(P, d): the pool's questions, embedded once for a whole run."""
     return unit_rows(embedder, pool.questions)
 
@@ -149,7 +149,7 @@ class Context:
     def __post_init__(self) -> None:
         if self.recipe.evidence is not None and EVIDENCE not in self.examples.columns:
             raise ThinkbackError("`[evidence]` ranks the column `evidence` of the examples, and they have none")
-        check_prompts(self.recipe, self.examples.columns)
+        _check_prompts(self.recipe, self.examples.columns)
 
     def embedder(self) -> Embedder:
         """The embedder given, else the recipe's."""
@@ -169,7 +169,7 @@ class Context:
         if rule is not None and pool is not None:
             similar = rule.choose == "similar"
             if similar and self._rows is None:
-                self._rows = embed_pool(pool, self.embedder())
+                self._rows = _embed_pool(pool, self.embedder())
             chosen = choose_few_shot(questions, pool, rule, self.embedder() if similar else None, self._rows)
             for texts, more, places in zip(fields, columns, chosen, strict=True):
                 texts["examples"] = few_shot_text(places, pool, rule)
@@ -208,7 +208,7 @@ class Context:
             }
 
 
-def check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
+def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     """ThinkbackError where a prompt names a field that nothing fills, or a revision can't follow its parent's form."""
     known = [*columns, "labels"]
     if recipe.few_shot is not None:

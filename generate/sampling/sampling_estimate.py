@@ -38,7 +38,7 @@ JOURNAL_BYTES = 2 * PAGE * WAL_PAGES
 
 
 @dataclass(frozen=True)
-class PoolEstimate:
+class _PoolEstimate:
     """Upper bounds for one pool; finalizer calls are those of the pool's samples."""
 
     pool: str
@@ -56,7 +56,7 @@ class PoolEstimate:
         return self.prompt_tokens + self.completion_tokens
 
 
-def estimate(plan: SamplingPlan) -> list[PoolEstimate]:
+def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
@@ -77,7 +77,7 @@ def examples_bytes(plan: SamplingPlan) -> int:
     return 2 * text + rows.height * (more + CELL_BYTES * rows.width) + files * SHARD_BYTES + 2 * prompts + JOURNAL_BYTES
 
 
-def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> PoolEstimate:
+def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
     samples = len(examples) * step.samples
     per_call = recipe.engine.samples_at_once(step.samples)
     rule = recipe.finalizer if step.finalize else None
@@ -89,7 +89,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> PoolE
     ids = ID_COPIES * step.samples * sum(len(example.example_id.encode()) for example in examples)
     # text in the journal and, later, in a shard: both are there for a moment
     disk = 2 * (completions * (TOKEN_BYTES + ID_BYTES) + samples * (ROW_BYTES + step.logprobs * LOGPROB_BYTES)) + ids
-    return PoolEstimate(
+    return _PoolEstimate(
         pool=step.pool,
         action=step.action,
         samples=samples,

@@ -47,19 +47,19 @@ class SamplingPlan:
 
 def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> SamplingPlan:
     """Load the examples, the first `limit` of them, and of these the shard (i, n), counted from 1."""
-    rows, notes = load_examples(recipe.data, recipe.find)
-    rows = with_reference(rows, recipe.answers)
-    check_examples(rows, recipe.data)
+    rows, notes = _load_examples(recipe.data, recipe.find)
+    rows = _with_reference(rows, recipe.answers)
+    _check_examples(rows, recipe.data)
     identity = dict(recipe.identity())
     pool = None
     if recipe.few_shot is not None:
-        worked, more = load_examples(recipe.few_shot.data(recipe.data), recipe.find)
+        worked, more = _load_examples(recipe.few_shot.data(recipe.data), recipe.find)
         notes += tuple(f"few-shot pool: {note}" for note in more)
         pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
-        identity["few_shot.sha256"] = digest_of(worked)
+        identity["few_shot.sha256"] = _digest_of(worked)
     mine = shard_of(rows, shard, limit)
     rows = rows if limit is None else rows.head(limit)
-    identity |= {"data.examples": rows.height, "data.sha256": digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
+    identity |= {"data.examples": rows.height, "data.sha256": _digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
     made_of = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
     return SamplingPlan(recipe, mine, pool, identity, notes, {**made_of, "limit": limit})
 
@@ -74,7 +74,7 @@ FILE = "examples"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson")
 
 
-def load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The examples in the source's order, and what was counted in it, beside the published counts, as lines.
 
     Their columns are `example_id`, `question` and whatever there is more.
@@ -117,7 +117,7 @@ def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
     return rows.with_columns(pl.col(name).cast(pl.String) for name in of_text if name in rows.columns)
 
 
-def check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
+def _check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
     """ThinkbackError where the log can't hold the examples, before anything is asked about them: types, nulls, numbers
     out of range, references outside their labels."""
     kept = contract_columns(rows, ())
@@ -133,7 +133,7 @@ def check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
         )
 
 
-def with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
+def _with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
     """The examples with their references in normal form, and the recipe's labels where they have none of their own."""
     if "gold" in rows.columns:
         gold = normalise(rows["gold"], answers.kind, answers.labels, answers.aliases)
@@ -145,7 +145,7 @@ def with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
     return rows
 
 
-def digest_of(rows: pl.DataFrame) -> str:
+def _digest_of(rows: pl.DataFrame) -> str:
     """SHA-256 of the examples' content, row by row, whatever file they came from."""
     digest = hashlib.sha256()
     for row in rows.select(sorted(rows.columns)).iter_rows(named=True):

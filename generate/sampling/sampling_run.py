@@ -38,7 +38,7 @@ from toolkit.progress import Advance, uncounted
 from toolkit.settings import flatten
 
 
-def check_out(identity: Mapping[str, Any], out: Path) -> None:
+def _check_out(identity: Mapping[str, Any], out: Path) -> None:
     """ThinkbackError where `out` holds a complete log, of this recipe or of another, or something else."""
     if (out / "manifest.json").exists():
         log = open_log(out)
@@ -58,7 +58,7 @@ def check_out(identity: Mapping[str, Any], out: Path) -> None:
         raise ThinkbackError(f"`{out}` holds something that no recipe made: name another `out`")
 
 
-def check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping[str, Any]) -> None:
+def _check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
         _compare(identity, journal.kept(BEGUN), journal.out)
@@ -81,7 +81,7 @@ GROWING = ("reported_models", "system_fingerprints")
 """What a server says of itself, answer by answer: of all runs together."""
 
 
-class ModelsSeen:
+class _ModelsSeen:
     """The models of one log, by what they are for: what is known of them from before, and of those that are open."""
 
     def __init__(self, journal: Journal):
@@ -114,7 +114,7 @@ class ModelsSeen:
 SEEDS = "first 4 bytes, without the sign bit, of SHA-256 of recipe seed, example, pool and index, joined by byte 0"
 
 
-def source_of(
+def _source_of(
     recipe: Recipe,
     identity: Mapping[str, Any],
     models: Mapping[str, Mapping[str, Any]],
@@ -197,13 +197,13 @@ def generate(
     environment whose key may go to whatever server the recipe names.
     ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
-    check_out(plan.identity, out)
+    _check_out(plan.identity, out)
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
-        check_begun(plan.identity, journal, plan.made_of)
+        _check_begun(plan.identity, journal, plan.made_of)
         opens = open_engine or (lambda own: own.engine.opened(own, allow_keys))
-        run = _Run(plan, writer, journal, context, opens, ModelsSeen(journal))
+        run = _Run(plan, writer, journal, context, opens, _ModelsSeen(journal))
         try:
             run.recall()
             run.advance = started(run.known()) if started is not None else uncounted
@@ -227,7 +227,7 @@ class _Run:
     journal: Journal
     context: Context
     open_engine: Callable[[Recipe], Engine]
-    models: ModelsSeen
+    models: _ModelsSeen
     advance: Advance = uncounted
     engine: Engine | None = None
     done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
@@ -419,7 +419,7 @@ class _Run:
         self.model()  # known by now, except where a run of an older version began
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
-        source = source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
+        source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
         found = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}

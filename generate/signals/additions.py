@@ -70,10 +70,10 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
 
 
 def _signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
-    return tuple(read_signal(name, table) for table in tables_of(top, name))
+    return tuple(_read_signal(name, table) for table in tables_of(top, name))
 
 
-def read_signal(name: str, table: Any) -> TraceSignal:
+def _read_signal(name: str, table: Any) -> TraceSignal:
     """A table of the list `name`, as the signal of its kind."""
     place, kinds = place_of(name, table), KINDS[name]
     if not isinstance(table, Mapping):

@@ -70,7 +70,7 @@ _AROUND = 80  # characters of a line that are looked at before and after an equa
 
 
 @dataclass(frozen=True)
-class Side:
+class _Side:
     """A side of an equation. unit: of the last decimal of a plain number, else 0. plain: whether it is one number."""
 
     text: str
@@ -79,7 +79,7 @@ class Side:
     plain: bool
 
 
-def wrong_sum(text: str, cut: bool = False) -> bool:
+def _wrong_sum(text: str, cut: bool = False) -> bool:
     """Whether some step of an equation between numbers does not hold, for certain. cut: whether the text ends where its
     tokens ended, so that its last number may lack digits.
     """
@@ -88,7 +88,7 @@ def wrong_sum(text: str, cut: bool = False) -> bool:
     return any(_wrong(text, found, cut) for found in _EQUATION.finditer(text))
 
 
-def read_side(text: str) -> Side | None:
+def _read_side(text: str) -> _Side | None:
     """What a number, or a sum of numbers, comes to; None for anything else."""
     stripped = text.strip()
     if _DATE.fullmatch(stripped) or _POINTED.search(stripped):
@@ -98,7 +98,7 @@ def read_side(text: str) -> Side | None:
     if value is None:
         return None
     shown = _PLAIN.fullmatch(plain)
-    return Side(plain, value, 10.0 ** -len(shown[1]) if shown and shown[1] else 0.0, shown is not None)
+    return _Side(plain, value, 10.0 ** -len(shown[1]) if shown and shown[1] else 0.0, shown is not None)
 
 
 def evaluated(expression: str) -> float | None:
@@ -134,7 +134,7 @@ def _wrong(text: str, found: re.Match[str], cut: bool) -> bool:
     start = found.start() + found[0].index(inner)
     before, after = text[:start], text[start + len(inner) :]
     line = before.rpartition("\n")[2][-_AROUND:] + " " + after.partition("\n")[0][:_AROUND]
-    sides = [read_side(side) for side in inner.split("=")]
+    sides = [_read_side(side) for side in inner.split("=")]
     if _DOUBTED.search(line) or all(side is None or side.plain for side in sides):
         return False
     first, last = sides[0], sides[-1]
@@ -161,7 +161,7 @@ def _wrong(text: str, found: re.Match[str], cut: bool) -> bool:
     return False
 
 
-def _begins(before: str, side: Side) -> bool:
+def _begins(before: str, side: _Side) -> bool:
     """Whether nothing that stands before a side belongs to it."""
     near = before.rstrip(" \t")
     if not near.strip() or near.endswith("<<"):
@@ -206,13 +206,13 @@ def _ends(after: str) -> bool:
     return len(name) > 1 and name not in _AFTER and not name.endswith("ed")
 
 
-def _agree(one: Side, other: Side) -> bool:
+def _agree(one: _Side, other: _Side) -> bool:
     if math.isclose(one.value, other.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
         return True
     return _shortened(one, other.value) or _shortened(other, one.value)
 
 
-def _shortened(side: Side, value: float) -> bool:
+def _shortened(side: _Side, value: float) -> bool:
     """Whether a decimal number may be a value that was rounded, or cut off, at its last digit."""
     apart = abs(side.value - value)
     if apart <= 0.5 * side.unit * (1 + _SAME_VALUE):
@@ -220,19 +220,19 @@ def _shortened(side: Side, value: float) -> bool:
     return apart < side.unit * (1 - _SAME_VALUE) and abs(side.value) < abs(value)
 
 
-def _is_range(side: Side, other: Side) -> bool:
+def _is_range(side: _Side, other: _Side) -> bool:
     """`9-12 = 40 students`."""
     ends = _RANGE.fullmatch(side.text)
     return ends is not None and int(ends[1]) < int(ends[2]) and other.value >= 0
 
 
-def _goes_on(one: Side, other: Side) -> bool:
+def _goes_on(one: _Side, other: _Side) -> bool:
     """Whether a sum goes on from what it has come to: `5 + 3 = 8 * 2 = 16`."""
     leading = _LEADING.match(other.text)
     return not other.plain and leading is not None and math.isclose(float(leading[0]), one.value, rel_tol=_SAME_VALUE)
 
 
-def _may_be_converted(one: Side, other: Side) -> bool:
+def _may_be_converted(one: _Side, other: _Side) -> bool:
     """Whether a number with a unit may be the other in a unit of another size, or in whole things."""
     if "/" in one.text and other.unit == 0 and abs(one.value - other.value) < 1:
         return True
@@ -286,7 +286,7 @@ def arithmetic_mismatch(texts: pl.Series, cut: pl.Series | None = None) -> pl.Se
     """
     ends = [False] * len(texts) if cut is None else cut.fill_null(False).to_list()
     pairs = zip(texts.cast(pl.String), ends, strict=True)
-    return _flags(texts, (None if text is None else wrong_sum(text, end) for text, end in pairs))
+    return _flags(texts, (None if text is None else _wrong_sum(text, end) for text, end in pairs))
 
 
 def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Series) -> pl.Series:
@@ -387,7 +387,7 @@ def _apart(equation: str, letter: str, value: Fraction) -> float | None:
     return (first - second) / max(1.0, abs(first), abs(second))
 
 
-class CheckWorker(FeatureWorker):
+class _CheckWorker(FeatureWorker):
     """Reads sums, puts answers into equations, and compares revisions with their attempts."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
@@ -412,6 +412,6 @@ class CheckFeatures(FeatureSignal):
     """SeVRA's summary of checks. A trace without a text has what its answer says."""
 
     kind = "checks"
-    worker = CheckWorker
+    worker = _CheckWorker
     features = ("arithmetic_mismatch", "constraint_mismatch", "answer_changed")
     texts = Texts.NONE

@@ -19,7 +19,7 @@ from toolkit.log import Log
 from toolkit.settings import setting
 
 
-class ClaimWorker(EmbeddingWorker):
+class _ClaimWorker(EmbeddingWorker):
     """Embeds claims, justifications and passages."""
 
     step: ClaimFeatures
@@ -58,7 +58,7 @@ class ClaimFeatures(JustificationSignal):
     evidence: str = setting("evidence")
     long: int = setting(200, low=1)
 
-    worker = ClaimWorker
+    worker = _ClaimWorker
     features = CLAIM_FEATURES
     needs_embedding = True
     recorded = SHARED

@@ -51,7 +51,7 @@ class TeacherForced(TraceSignal, TextReading):
 
 
 @dataclass(frozen=True)
-class FittingTexts:
+class _FittingTexts:
     """Texts that fit a model, and their traces. `skipped`: traces of others, and why; `recounted`: those whose text
     came to another number of tokens than the log tells, and how many.
     """
@@ -80,7 +80,7 @@ class ReadingWorker(Worker):
         """That a text came to another number of tokens than the log tells; None where it did not."""
         return None
 
-    def fitting(self, block: TraceBlock) -> FittingTexts:
+    def fitting(self, block: TraceBlock) -> _FittingTexts:
         """The texts of a block that fit, and what is to be said of them and of the others."""
         read = [(row, self.ids(block, row)) for row in block.rows]
         why = {row["trace_id"]: self.unfit(text) for row, text in read}
@@ -88,7 +88,7 @@ class ReadingWorker(Worker):
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
         found = ((row["trace_id"], self.differs(row, text)) for text, row in texts)
         recounted = tuple((trace, reason) for trace, reason in found if reason is not None)
-        return FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
+        return _FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
     def scored(
         self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[Mapping[str, Any]]]
@@ -135,7 +135,7 @@ class ForcedWorker(ReadingWorker):
             self.reader.tokens.tokenizer.chat_template = template
         self.reader.tokens = replace(self.reader.tokens, template_options={**options, **step.template_options})
         chats = sorted({bool(made.parts) for made in self.prompts.values()})
-        self.ends = {chat: end_token(self.reader, chat) for chat in chats}
+        self.ends = {chat: _end_token(self.reader, chat) for chat in chats}
         self.stopped = stopped_pools(log)
         ends = (self.reader.tokens.end, *self.ends.values(), *self.reader.files.end_tokens())
         self.all_ends = frozenset(end for end in ends if end is not None)
@@ -189,7 +189,7 @@ class ForcedWorker(ReadingWorker):
         return row["finish_reason"] == "stop" and row["pool"] not in self.stopped
 
 
-def end_token(reader: Reader, chat: bool) -> int | None:
+def _end_token(reader: Reader, chat: bool) -> int | None:
     """The id with which the model ends: after a chat what the template writes behind an answer, where the model's own
     settings know it as an end; else the tokenizer's; else the lowest that the settings list.
     """

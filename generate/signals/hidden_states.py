@@ -33,7 +33,7 @@ KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Span:
+class _Span:
     """Places of a text, both ends within, on one side of it."""
 
     first: int = setting()
@@ -45,10 +45,10 @@ class Span:
             raise ThinkbackError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
 
 
-def read_places(given: Any, place: str) -> tuple[int, ...]:
+def _read_places(given: Any, place: str) -> tuple[int, ...]:
     """A list of layers or tokens, each once, or `{ first = -16, last = -1 }`."""
     if isinstance(given, Mapping):
-        span = from_table(Span, given, place)
+        span = from_table(_Span, given, place)
         return tuple(range(span.first, span.last + 1))
     listed = of_kind(tuple[int, ...], given)
     if not listed or len(set(listed)) < len(listed):
@@ -56,7 +56,7 @@ def read_places(given: Any, place: str) -> tuple[int, ...]:
     return tuple(listed)
 
 
-class StatesWorker(ForcedWorker):
+class _StatesWorker(ForcedWorker):
     """Reads traces and keeps states."""
 
     step: HiddenStates
@@ -143,19 +143,19 @@ class HiddenStates(TeacherForced):
     kind = "states"
 
     model: str = setting(identity=False)
-    layers: tuple[int, ...] = setting(read=read_places)
-    tokens: tuple[int, ...] = setting(read=read_places)
+    layers: tuple[int, ...] = setting(read=_read_places)
+    tokens: tuple[int, ...] = setting(read=_read_places)
     store: str = setting("float16", choices=("float16", "float32"))
     grid: float | None = setting(None, low=1e-6)
 
     list_name = "states"
     section = "hidden_states"
-    worker = StatesWorker
+    worker = _StatesWorker
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "layers", read_places(self.layers, "layers"))
-        object.__setattr__(self, "tokens", read_places(self.tokens, "tokens"))
+        object.__setattr__(self, "layers", _read_places(self.layers, "layers"))
+        object.__setattr__(self, "tokens", _read_places(self.tokens, "tokens"))
 
     def default_name(self) -> str:
         """The model's folder."""

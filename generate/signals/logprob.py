@@ -20,7 +20,7 @@ from toolkit.settings import setting
 LOGGED = (*(n for n in READ if n != "text"), "completion_tokens", "finalizer_used", "sum_logprob", "token_logprobs")
 
 
-class LoggedWorker(Worker):
+class _LoggedWorker(Worker):
     """The writing model's own log-probabilities. They cost nothing: tokens and seconds are 0."""
 
     step: LogProb
@@ -109,7 +109,7 @@ class LogProb(VerifierSignal, TeacherForced):
     @property
     def worker(self) -> type[Worker]:  # type: ignore[override]
         """A pass of the model, where there is one."""
-        return LoggedWorker if self.model is None else LogProbWorker
+        return _LoggedWorker if self.model is None else LogProbWorker
 
     @property
     def texts(self) -> Texts:  # type: ignore[override]

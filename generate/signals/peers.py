@@ -19,7 +19,7 @@ from toolkit.errors import ThinkbackError, listed
 from toolkit.settings import setting
 
 
-class PeerWorker(EmbeddingWorker):
+class _PeerWorker(EmbeddingWorker):
     """Embeds texts."""
 
     step: PeerSimilarity
@@ -38,7 +38,7 @@ class PeerSimilarity(PeerSignal):
     """The mean similarity to its peers."""
 
     kind = "peers"
-    worker = PeerWorker
+    worker = _PeerWorker
     needs_embedding = True
     recorded = SHARED
     what = "similarity"
@@ -48,7 +48,7 @@ PAIRS = 4_096
 """Pairs of texts held as tokens at once."""
 
 
-class ContradictionWorker(FeatureWorker):
+class _ContradictionWorker(FeatureWorker):
     """Reads pairs of texts. A trace with a pair that the model can't take whole has no value."""
 
     step: PeerContradiction
@@ -125,7 +125,7 @@ class PeerContradiction(PeerSignal):
     most: int | None = setting(None, low=1)
     model: str = setting(identity=False)
 
-    worker = ContradictionWorker
+    worker = _ContradictionWorker
     what = "contradiction"
     recorded = SHARED
 

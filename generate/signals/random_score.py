@@ -24,12 +24,12 @@ class RandomWorker(Worker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace."""
         seed, name = self.work.additions.seed, self.step.name
-        rows = [self.step.row(row, random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows]
+        rows = [self.step.row(row, _random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows]
         advance(len(rows))
         return BlockRows(score_rows(rows))
 
 
-def random_score(seed: int, name: str, trace_id: str) -> float:
+def _random_score(seed: int, name: str, trace_id: str) -> float:
     """A number in [0, 1)."""
     drawn = hashlib.sha256(f"{seed}\0{name}\0{trace_id}".encode()).digest()[:8]
     return int.from_bytes(drawn, "big") / 2**64 * (1 - 2**-53)

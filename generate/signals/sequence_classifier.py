@@ -51,7 +51,7 @@ def kept(folder: str | Path) -> dict[str, Any]:
         raise EngineError(f"`{path}` can't be read: {first_line(error)}") from None
 
 
-def open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
+def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
     """Load a classifier: whole, or a base model with its adapter. `base` overrules the adapter's own word for it.
 
     `what` names who asks, in errors. EngineError where a file, a weight or a package is missing.
@@ -107,7 +107,7 @@ class ClassifierWorker(ReadingWorker):
         self.template = self._prompt(work, find(step.model))
         check_fields(self.template, work.log, TRACE_FIELDS)
         base = None if step.base is None else find(step.base)
-        self.reader = open_classifier(find(step.model), step, base, step.place)
+        self.reader = _open_classifier(find(step.model), step, base, step.place)
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:

@@ -142,7 +142,7 @@ SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {
 """How each is made, and of which columns."""
 
 
-class ServingWorker(FeatureWorker):
+class _ServingWorker(FeatureWorker):
     """Counts words and signs."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
@@ -160,7 +160,7 @@ class ServingFeatures(FeatureSignal):
     """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
 
     kind = "serving"
-    worker = ServingWorker
+    worker = _ServingWorker
     features = tuple(SERVING)
     texts = Texts.NONE
     recorded = SHARED

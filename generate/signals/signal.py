@@ -130,7 +130,7 @@ class Work:
     with_failures: bool = False
 
 
-def read_counts(given: Any, place: str) -> dict[str, int]:
+def _read_counts(given: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
     made = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
     if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in made.values()):
@@ -154,7 +154,7 @@ class TraceSignal(Checked, ABC):
     dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
     samples: int | None = setting(None, low=1, identity=False)
-    examples: Mapping[str, int] = setting({}, read=read_counts, identity=False)
+    examples: Mapping[str, int] = setting({}, read=_read_counts, identity=False)
 
     kind: ClassVar[str]
     """What a recipe calls it."""
@@ -188,7 +188,7 @@ class TraceSignal(Checked, ABC):
     def __post_init__(self) -> None:
         check(self)
         object.__setattr__(self, "name", self.name or self.default_name())
-        object.__setattr__(self, "examples", read_counts(self.examples, "examples"))
+        object.__setattr__(self, "examples", _read_counts(self.examples, "examples"))
         if not re.fullmatch(r"[^/\s.][^/\n]*", self.name):
             raise ThinkbackError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
 

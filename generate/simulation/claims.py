@@ -43,7 +43,7 @@ _CLAIM, _TRACE = 1, 2  # streams of random numbers
 
 
 @dataclass(frozen=True)
-class SimulatedVerifier:
+class _SimulatedVerifier:
     """One verifier; rows of `scores` are gold labels, columns labels of the trace."""
 
     name: str
@@ -56,7 +56,7 @@ class SimulatedVerifier:
 
 
 @dataclass(frozen=True)
-class SplitModel:
+class _SplitModel:
     """A further published split: claims by gold label, traces a claim, and the verifiers that scored them."""
 
     counts: Mapping[str, int]
@@ -65,7 +65,7 @@ class SplitModel:
 
 
 @dataclass(frozen=True)
-class ClaimsModel:
+class _ClaimsModel:
     """Constants of one simulated data set."""
 
     name: str
@@ -73,7 +73,7 @@ class ClaimsModel:
     answers: tuple[tuple[float, ...], ...]
     answer_spread: float
     missing: float
-    verifiers: tuple[SimulatedVerifier, ...]
+    verifiers: tuple[_SimulatedVerifier, ...]
     prompt_tokens: float
     prompt_spread: float
     completion_tokens: float
@@ -83,11 +83,11 @@ class ClaimsModel:
     seconds_spread: float
     correlations: tuple[float, ...]  # of FEATURES
     other_h: float  # wall-clock hours of exhaustive best-of-N that are neither generation nor verification
-    validation: SplitModel | None = None
+    validation: _SplitModel | None = None
 
 
 @dataclass(frozen=True)
-class SimulatedClaims:
+class _SimulatedClaims:
     """Claims with their latent variables, (n,) and (n, 3)."""
 
     gold: np.ndarray
@@ -97,7 +97,7 @@ class SimulatedClaims:
 
 
 @dataclass(frozen=True)
-class Draws:
+class _Draws:
     """Random numbers of the traces, (n, T): uniforms `which` and `lost`, standard normals the others."""
 
     which: np.ndarray
@@ -110,7 +110,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class SimulatedTraces:
+class _SimulatedTraces:
     """Traces, (n, T): label index (-1: none) and scores by verifier."""
 
     label: np.ndarray
@@ -118,7 +118,7 @@ class SimulatedTraces:
     features: np.ndarray  # (F, n, T)
 
 
-def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream: int = 0) -> SimulatedClaims:
+def draw_claims(model: _ClaimsModel, counts: Mapping[str, int], seed: int, stream: int = 0) -> _SimulatedClaims:
     """Claims of every class, class after class."""
     from scipy.special import ndtri
 
@@ -132,10 +132,10 @@ def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream
     normal = np.concatenate(parts).reshape(-1, kinds, 3)
     gold = np.repeat(np.arange(3), [counts[label] for label in LABELS])
     by_verifier = {v.name: normal[:, 2 + i] for i, v in enumerate(model.verifiers)}
-    return SimulatedClaims(gold, normal[:, 0], by_verifier, normal[:, 1, 0])
+    return _SimulatedClaims(gold, normal[:, 0], by_verifier, normal[:, 1, 0])
 
 
-def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> Draws:
+def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> _Draws:
     """Random numbers of `traces` traces of n claims."""
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     for t in range(traces):
@@ -146,7 +146,7 @@ def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int =
         for name in [*names, "tokens", "seconds", *(f"s:{v.name}" for v in model.verifiers)]:
             columns[name].append(rng.normal(size=n))
     table = {name: np.stack(values, axis=1) for name, values in columns.items()}
-    return Draws(
+    return _Draws(
         which=table["which"],
         lost=table["lost"],
         noise={v.name: table[f"e:{v.name}"] for v in model.verifiers},
@@ -157,7 +157,7 @@ def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int =
     )
 
 
-def make_traces(model: ClaimsModel, claims: SimulatedClaims, draws: Draws) -> SimulatedTraces:
+def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws) -> _SimulatedTraces:
     """Labels and scores from the random numbers; nothing is drawn here."""
     tilt = np.asarray(model.answers)[claims.gold] + model.answer_spread * claims.answer  # (n, 3)
     weight = np.exp(tilt - tilt.max(axis=1, keepdims=True))
@@ -169,10 +169,10 @@ def make_traces(model: ClaimsModel, claims: SimulatedClaims, draws: Draws) -> Si
     rho = np.asarray(model.correlations)[:, None, None]
     x = rho * shared / np.sqrt(2) + np.sqrt(1 - rho**2) * draws.features
     features = np.round(sigmoid(x), 4)
-    return SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
+    return _SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
 
 
-def _scores(verifier: SimulatedVerifier, claims: SimulatedClaims, draws: Draws, label: np.ndarray) -> np.ndarray:
+def _scores(verifier: _SimulatedVerifier, claims: _SimulatedClaims, draws: _Draws, label: np.ndarray) -> np.ndarray:
     mean = np.asarray(verifier.scores)[claims.gold]  # (n, 3)
     mean = mean + verifier.label_spread * claims.label[verifier.name] + verifier.follows * claims.answer
     z = np.take_along_axis(mean, label, axis=1) + verifier.trace_spread * draws.noise[verifier.name]
@@ -187,7 +187,7 @@ MAIN, DEV, VALIDATION = 0, 1, 2  # streams of random numbers: the test claims, f
 
 
 @dataclass(frozen=True)
-class ClaimsSize(Checked):
+class _ClaimsSize(Checked):
     """How many traces of each claim, and how many further claims with the split `dev`."""
 
     traces: int = setting(PUBLISHED_TRACES, low=1, high=MOST_TRACES)
@@ -201,20 +201,20 @@ def simulations() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-def load_model(name: str) -> ClaimsModel:
+def load_model(name: str) -> _ClaimsModel:
     """The constants of one data set. Raises ThinkbackError for an unknown name."""
     if name not in simulations():
         raise ThinkbackError(f"unknown simulated data set `{name}`; {suggest(name, simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     verifiers = tuple(
-        SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
+        _SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
         for key, v in table.pop("verifiers").items()
     )
     features, answers = table.pop("features"), tuple(map(tuple, table.pop("answers")))
     correlations = tuple(features[feature] for feature in FEATURES)
     if (split := table.pop("validation", None)) is not None:
-        table["validation"] = SplitModel(split["counts"], split["traces"], tuple(split["verifiers"]))
-    return ClaimsModel(name=name, answers=answers, verifiers=verifiers, correlations=correlations, **table)
+        table["validation"] = _SplitModel(split["counts"], split["traces"], tuple(split["verifiers"]))
+    return _ClaimsModel(name=name, answers=answers, verifiers=verifiers, correlations=correlations, **table)
 
 
 def simulate_claims(
@@ -233,14 +233,14 @@ def simulate_claims(
     in a pool of their own size. The first traces, and the test claims, do not depend on `traces` and `dev`.
     """
     model = load_model(name)
-    size = ClaimsSize(traces, dev, seed)
+    size = _ClaimsSize(traces, dev, seed)
     traces, dev, seed = size.traces, size.dev, size.seed
     every = tuple(verifier.name for verifier in model.verifiers)
-    plans = [SplitPlan("test", MAIN, SplitModel(model.counts, traces, every))]
+    plans = [_SplitPlan("test", MAIN, _SplitModel(model.counts, traces, every))]
     if dev:
-        plans.append(SplitPlan("dev", DEV, SplitModel(_stratified(model.counts, dev), traces, every)))
+        plans.append(_SplitPlan("dev", DEV, _SplitModel(_stratified(model.counts, dev), traces, every)))
     if model.validation is not None:
-        plans.append(SplitPlan("validation", VALIDATION, model.validation))
+        plans.append(_SplitPlan("validation", VALIDATION, model.validation))
     parts = [_tables(model, plan, seed) for plan in plans]
     tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
     source = _source(model, plans, parts, traces, dev, seed)
@@ -248,12 +248,12 @@ def simulate_claims(
 
 
 @dataclass(frozen=True)
-class SplitPlan:
+class _SplitPlan:
     """A split to be drawn from one stream of random numbers."""
 
     name: str
     stream: int
-    made: SplitModel
+    made: _SplitModel
 
     @property
     def pool(self) -> str:
@@ -271,7 +271,7 @@ def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
     return whole
 
 
-def _tables(model: ClaimsModel, plan: SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
+def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
     split, stream, traces = plan.name, plan.stream, plan.made.traces
     claims = draw_claims(model, plan.made.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
@@ -299,7 +299,7 @@ def _tables(model: ClaimsModel, plan: SplitPlan, seed: int) -> dict[str, pl.Data
 
 
 def _traces(
-    model: ClaimsModel, claims: SimulatedClaims, draws: Draws, made: SimulatedTraces, ids: pl.Series, traces: int
+    model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws, made: _SimulatedTraces, ids: pl.Series, traces: int
 ) -> pl.DataFrame:
     n = len(ids)
     prompt = np.rint(_about(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
@@ -348,7 +348,7 @@ def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
 
 
 def _verifications(
-    verifier: SimulatedVerifier, made: SimulatedTraces, draws: Draws, rows: pl.DataFrame
+    verifier: _SimulatedVerifier, made: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
 ) -> pl.DataFrame:
     """One row for each trace with a label. Tokens are not published, so they are not recorded."""
     seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
@@ -362,8 +362,8 @@ def _verifications(
 
 
 def _source(
-    model: ClaimsModel, plans: Sequence[SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int, dev: int,
-    seed: int,
+    model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
+    dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     """How it came about; wall-clock as if one process had made all calls in turn, a verifier's also pool by pool."""
     published = sum(model.counts.values()) * PUBLISHED_TRACES

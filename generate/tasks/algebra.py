@@ -34,11 +34,11 @@ _TOKEN = re.compile(r"\s*(\d+|[a-z]|[-+*()])")
 
 
 @dataclass(frozen=True)
-class Term:
+class _Term:
     """`factor` times `inner`: None for a constant, `VARIABLE`, or a sum."""
 
     factor: int
-    inner: str | tuple[Term, ...] | None = None
+    inner: str | tuple[_Term, ...] | None = None
 
     @property
     def depth(self) -> int:
@@ -46,7 +46,7 @@ class Term:
         return 1 + depth(self.inner) if isinstance(self.inner, tuple) else 0
 
 
-Sum = tuple[Term, ...]
+Sum = tuple[_Term, ...]
 
 
 def depth(terms: Sum) -> int:
@@ -81,25 +81,25 @@ def write(terms: Sum, letter: str) -> str:
     return text or "0"
 
 
-def collected(a: int, b: int) -> Sum:
+def _collected(a: int, b: int) -> Sum:
     """a*x + b as a sum, without terms that are 0."""
-    terms = (Term(a, VARIABLE), Term(b))
-    return tuple(term for term in terms if term.factor) or (Term(0),)
+    terms = (_Term(a, VARIABLE), _Term(b))
+    return tuple(term for term in terms if term.factor) or (_Term(0),)
 
 
-def expand(terms: Sum) -> Sum:
+def _expand(terms: Sum) -> Sum:
     """The innermost brackets multiplied out: a sum of depth less by one."""
     deepest = depth(terms)
-    made: list[Term] = []
+    made: list[_Term] = []
     for term in terms:
         if isinstance(term.inner, tuple) and term.depth == deepest:
             if deepest == 1:
-                made += [Term(term.factor * inner.factor, inner.inner) for inner in term.inner]
+                made += [_Term(term.factor * inner.factor, inner.inner) for inner in term.inner]
             else:
-                made.append(Term(term.factor, expand(term.inner)))
+                made.append(_Term(term.factor, _expand(term.inner)))
         else:
             made.append(term)
-    return tuple(term for term in made if term.factor) or (Term(0),)
+    return tuple(term for term in made if term.factor) or (_Term(0),)
 
 
 def canonical(question: str) -> str:
@@ -108,10 +108,10 @@ def canonical(question: str) -> str:
     >>> canonical("Solve 4*k+2=10 for k.") == canonical("10 = 2 + 4*z")
     True
     """
-    return canonical_of(*equation(question))
+    return _canonical_of(*equation(question))
 
 
-def canonical_of(left: Sum, right: Sum) -> str:
+def _canonical_of(left: Sum, right: Sum) -> str:
     """The canonical form of an equation that is there as sums."""
     return "=".join(sorted((_sorted(left), _sorted(right))))
 
@@ -138,7 +138,7 @@ def read(text: str) -> Sum:
 
 
 def _read_sum(tokens: list[str], at: int, text: str) -> tuple[Sum, int]:
-    terms: list[Term] = []
+    terms: list[_Term] = []
     while at < len(tokens) and tokens[at] != ")":
         sign = 1
         if tokens[at] in "+-":
@@ -151,20 +151,20 @@ def _read_sum(tokens: list[str], at: int, text: str) -> tuple[Sum, int]:
     return tuple(terms), at
 
 
-def _read_term(tokens: list[str], at: int, sign: int, text: str) -> tuple[Term, int]:
+def _read_term(tokens: list[str], at: int, sign: int, text: str) -> tuple[_Term, int]:
     factor = sign
     if at < len(tokens) and tokens[at].isdigit():
         factor *= int(tokens[at])
         at += 1
         if at == len(tokens) or tokens[at] != "*":
-            return Term(factor), at
+            return _Term(factor), at
         at += 1
     if at < len(tokens) and tokens[at].isalpha():
-        return Term(factor, VARIABLE), at + 1
+        return _Term(factor, VARIABLE), at + 1
     if at < len(tokens) and tokens[at] == "(":
         inner, end = _read_sum(tokens, at + 1, text)
         if inner and end < len(tokens):
-            return Term(factor, inner), end + 1
+            return _Term(factor, inner), end + 1
     raise ThinkbackError(f"`{text}` is not a linear expression")
 
 
@@ -177,7 +177,7 @@ def _sorted(terms: Sum) -> str:
     )
 
 
-def root(left: Sum, right: Sum) -> Fraction | None:
+def _root(left: Sum, right: Sum) -> Fraction | None:
     """The one solution; null where there is none or where all numbers are."""
     a, b = linear(left)
     c, d = linear(right)
@@ -225,10 +225,10 @@ class Algebra(Difficulty):
         gap = _at(left, answer) - _at(right, answer)
         if gap or not right:
             place = rng.randint(0, len(right))
-            right = (*right[:place], Term(gap), *right[place:])
+            right = (*right[:place], _Term(gap), *right[place:])
         if rng.random() < 0.5:
             left, right = right, left
-        if root(left, right) != answer:
+        if _root(left, right) != answer:
             return None
         letter = rng.choice(LETTERS)
         lines = steps(left, right, letter, _way(rng))
@@ -236,7 +236,7 @@ class Algebra(Difficulty):
         if _largest(question) > self.largest or any(_largest(line) > self.largest for line in lines):
             return None
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
-        return Item(question, str(answer), solution, canonical_of(left, right), {})
+        return Item(question, str(answer), solution, _canonical_of(left, right), {})
 
     def flawed(self, item: Item, rng: random.Random) -> str:
         """A worked solution whose equation went wrong by one number at some step, solved on from there."""
@@ -248,8 +248,8 @@ class Algebra(Difficulty):
             side = rng.choice([one for one in (left, right) if one])
             place = rng.randrange(len(side))
             wrong = side[place].factor + rng.choice((-10, -2, -1, 1, 2, 10))
-            side[place] = Term(-side[place].factor if rng.random() < 0.3 else wrong, side[place].inner)
-            found = root(tuple(left), tuple(right))
+            side[place] = _Term(-side[place].factor if rng.random() < 0.3 else wrong, side[place].inner)
+            found = _root(tuple(left), tuple(right))
             if found is None or found == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
             mistaken = f"{write(tuple(left), letter)}={write(tuple(right), letter)}"
@@ -282,27 +282,27 @@ class Algebra(Difficulty):
         if line.startswith(ANSWER):
             return answer_of(line) == answer
         try:
-            return root(*equation(line)) == Fraction(answer)
+            return _root(*equation(line)) == Fraction(answer)
         except ThinkbackError:
             return False
 
     def _side(self, rng: random.Random) -> Sum:
         return tuple(self._term(rng, 0) for _ in range(rng.randint(1, self.terms)))
 
-    def _term(self, rng: random.Random, inside: int) -> Term:
+    def _term(self, rng: random.Random, inside: int) -> _Term:
         probability = self.nested if inside else self.bracket
         if inside < 2 and rng.random() < probability:
-            inner = (Term(self._factor(rng), VARIABLE), Term(_signed(rng, self.constant // 2 or 1)))
+            inner = (_Term(self._factor(rng), VARIABLE), _Term(_signed(rng, self.constant // 2 or 1)))
             if inside == 0 and rng.random() < self.nested:
                 inner = (self._term_in_bracket(rng), inner[1])
-            return Term(self._factor(rng, 2), inner if rng.random() < 0.7 else inner[::-1])
+            return _Term(self._factor(rng, 2), inner if rng.random() < 0.7 else inner[::-1])
         if rng.random() < 0.5:
-            return Term(self._factor(rng), VARIABLE)
-        return Term(_signed(rng, self.constant))
+            return _Term(self._factor(rng), VARIABLE)
+        return _Term(_signed(rng, self.constant))
 
-    def _term_in_bracket(self, rng: random.Random) -> Term:
-        inner = (Term(self._factor(rng), VARIABLE), Term(_signed(rng, self.constant // 3 or 1)))
-        return Term(self._factor(rng, 2), inner)
+    def _term_in_bracket(self, rng: random.Random) -> _Term:
+        inner = (_Term(self._factor(rng), VARIABLE), _Term(_signed(rng, self.constant // 3 or 1)))
+        return _Term(self._factor(rng, 2), inner)
 
     def _factor(self, rng: random.Random, least: int = 1) -> int:
         size = rng.randint(least, self.factor)
@@ -315,13 +315,13 @@ def steps(left: Sum, right: Sum, letter: str, way: Way) -> list[str]:
     first = f"{write(left, letter)}={write(right, letter)}"
     while depth(left) or depth(right):
         if way.apart and depth(left):
-            left = expand(left)
+            left = _expand(left)
         else:
             deepest = max(depth(left), depth(right))
-            left = expand(left) if depth(left) == deepest else left
-            right = expand(right) if depth(right) == deepest else right
+            left = _expand(left) if depth(left) == deepest else left
+            right = _expand(right) if depth(right) == deepest else right
         lines.append(f"{write(left, letter)}={write(right, letter)}")
-    found = root(left, right)
+    found = _root(left, right)
     whole = int(found) if found is not None and found.denominator == 1 else None
     lines += _finish(left, right, letter, whole if whole is not None else 0, way)
     return _once([first, *lines])[1:] or [f"{letter}={whole}"]
@@ -331,15 +331,15 @@ def _finish(left: Sum, right: Sum, letter: str, found: int, way: Way) -> list[st
     """From two sides to the last line `x=found`: collected, moved, collected, divided. Brackets are multiplied out."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
-        left, right = collected(a, b), collected(c, d)
+        left, right = _collected(a, b), _collected(c, d)
     here, there = (right, left) if way.right else (left, right)
     variable = _only(here, VARIABLE) + _turned(_only(there, VARIABLE))
-    constant = _only(there, None) + _turned(_only(here, None)) or (Term(0),)
+    constant = _only(there, None) + _turned(_only(here, None)) or (_Term(0),)
     factor, value = (c - a, b - d) if way.right else (a - c, d - b)
     sides = [] if way.direct else [(left, right)]
-    for one, other in ((variable, constant), (collected(factor, 0), collected(0, value))):
+    for one, other in ((variable, constant), (_collected(factor, 0), _collected(0, value))):
         sides.append((other, one) if way.right else (one, other))
-    sides.append(((Term(1, VARIABLE),), (Term(found),)))
+    sides.append(((_Term(1, VARIABLE),), (_Term(found),)))
     written = [f"{write(one, letter)}={write(other, letter)}" for one, other in sides]
     return _once(written)
 
@@ -350,7 +350,7 @@ def _only(terms: Sum, inner: str | None) -> Sum:
 
 
 def _turned(terms: Sum) -> Sum:
-    return tuple(Term(-term.factor, term.inner) for term in terms)
+    return tuple(_Term(-term.factor, term.inner) for term in terms)
 
 
 def _way(rng: random.Random) -> Way:

@@ -106,7 +106,7 @@ def correct(item: Item, attempt: str) -> TaskText:
     return TaskText("correct", fill("correct", question=item.question, attempt=attempt), item.solution)
 
 
-def grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
+def _grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     """The anchor of an attempt, by its verdict and the share of its lines that hold."""
     sound = task.sound(item, attempt)
     if verdict:
@@ -122,7 +122,7 @@ def grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
 def judge(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
     """One of the five anchored scores."""
     prompt = fill("judge", question=item.question, attempt=attempt)
-    return TaskText("judge", prompt, grade(task, item, attempt, verdict))
+    return TaskText("judge", prompt, _grade(task, item, attempt, verdict))
 
 
 def reflect(question: str, attempt: str, verdict: float) -> TaskText:

@@ -131,9 +131,9 @@ class Claims(Difficulty):
         reads = rng.random() < 0.5
         lines = []
         for part in parts if rng.random() < 0.5 else parts[::-1]:
-            lines += [reading_of(table, part), line_of(table, part)] if reads else [line_of(table, part)]
+            lines += [_reading_of(table, part), _line_of(table, part)] if reads else [_line_of(table, part)]
         solution = "\n".join([*lines, f"{ANSWER}{label}"])
-        facts = tuple(line for part in parts for line in (reading_of(table, part), line_of(table, part)))
+        facts = tuple(line for part in parts for line in (_reading_of(table, part), _line_of(table, part)))
         return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
     def flawed(self, item: Item, rng: random.Random) -> str:
@@ -219,23 +219,23 @@ class Claims(Difficulty):
         return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
 
 
-def second_cell(part: ClaimPart) -> tuple[int, int] | None:
+def _second_cell(part: ClaimPart) -> tuple[int, int] | None:
     """The column and the year of what a part compares its first cell with; None where it speaks of one cell."""
     if part.kind in LATER:
         return part.column, part.later
     return (part.other, part.year) if part.kind in OTHER else None
 
 
-def combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
+def _combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
-    second = second_cell(part)
+    second = _second_cell(part)
     cells = (0,) if second is None else table.cells[second[0]][second[1]]
     return list(product(table.cells[part.column][part.year], cells))
 
 
 def verdict(table: FactTable, part: ClaimPart) -> str:
     """`yes`, `no`, or `half`: so by some sources and not by others."""
-    held = {_holds(part, first, second) for first, second in combinations(table, part)}
+    held = {_holds(part, first, second) for first, second in _combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
 
@@ -251,16 +251,16 @@ def _comes_to(kind: str, first: int, second: int) -> int:
     return {"value": first, "change": second - first, "sum": first + second, "gap": first - second}[kind]
 
 
-def line_of(table: FactTable, part: ClaimPart) -> str:
+def _line_of(table: FactTable, part: ClaimPart) -> str:
     """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
-    shown = [_arithmetic(part, first, second) for first, second in combinations(table, part)]
+    shown = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
 
 
-def reading_of(table: FactTable, part: ClaimPart) -> str:
+def _reading_of(table: FactTable, part: ClaimPart) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
-    second = second_cell(part)
+    second = _second_cell(part)
     cells = [(part.column, part.year), *([] if second is None else [second])]
     said = []
     for number, (column, year) in enumerate(cells):

@@ -80,7 +80,7 @@ def prompts_of_pools(
 
     `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
     """
-    kept = dict(kept_prompts(log))
+    kept = dict(_kept_prompts(log))
     found: dict[str, Template] = {}
     for pool in pools:
         name = prompts.get(pool, prompt)
@@ -96,7 +96,7 @@ def prompts_of_pools(
     return found
 
 
-def kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
+def _kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
     """(pool, prompt) as the manifest keeps them; of merged logs too. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
     for pool, source, settings in _made_pools(log):

@@ -48,7 +48,7 @@ def _mixture(given: Any, place: str) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class TaskSettings:
+class _TaskSettings:
     """The task, with its difficulty as `options`."""
 
     name: str = setting(choices=TASKS)
@@ -137,7 +137,7 @@ class ModelRecipe(Checked):
 
     name: str = setting()
     seed: int = setting(0)
-    task: TaskSettings = setting()
+    task: _TaskSettings = setting()
     model: Shape = setting(Shape())
     schedule: RateSchedule = setting(RateSchedule())
     phases: tuple[Phase, ...] = setting()

@@ -54,7 +54,7 @@ def attempted(item: Item, attempts: Sequence[str]) -> Attempted:
     return Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def made_attempts(task: Task, item: Item, rng: random.Random) -> Attempted:
+def _made_attempts(task: Task, item: Item, rng: random.Random) -> Attempted:
     """Attempts without a model: a flawed solution, a whole one, and one of either that was cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
@@ -83,7 +83,7 @@ def texts(
             item = next(questions)
             yield resume(item, rng.randrange(len(item.solution)))
             continue
-        source = rng.choice(samples) if samples else made_attempts(task, next(questions), rng)
+        source = rng.choice(samples) if samples else _made_attempts(task, next(questions), rng)
         text = _of_attempts(name, task, source, rng)
         barren = 0 if text is not None else barren + 1
         if text is not None:
@@ -116,7 +116,7 @@ def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -
     return reflect(item.question, attempt, (right + source.share) / 2)
 
 
-def sample_attempts(
+def _sample_attempts(
     model: Any, tokenizer: Any, questions: Iterator[Item], wanted: Attempts, seed: int
 ) -> list[Attempted]:
     """Attempts at the next `wanted.questions` questions, by the engine that a recipe would ask.
@@ -152,7 +152,7 @@ SORTED = 48
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class _TextBatch:
     """ids (B, L): tokens, padded at the end; targets (B, L): the next token where it belongs to a completion or is the
     end behind it, else `IGNORED`. tokens: without padding.
     """
@@ -164,7 +164,7 @@ class TextBatch:
 
 def batches(
     texts: Iterator[TaskText], tokenizer: Any, places: int, context: int, rng: random.Random
-) -> Iterator[TextBatch]:
+) -> Iterator[_TextBatch]:
     """Batches of at most `places` places, without end. A text longer than `context` is left out.
 
     ThinkbackError where a text holds a character that the tokenizer lacks, or none is short enough.
@@ -193,7 +193,7 @@ def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[i
         yield [*ids, tokenizer.eos_token_id], len(text.prompt)
 
 
-def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> TextBatch:
+def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> _TextBatch:
     width = max(len(ids) for ids, _ in group)
     ids = np.full((len(group), width), pad, dtype=np.int64)
     targets = np.full((len(group), width), IGNORED, dtype=np.int64)
@@ -201,7 +201,7 @@ def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> TextBatch:
         ids[row, : len(tokens)] = tokens
         first = max(prompt, 1)  # the token that opens a text is predicted by none
         targets[row, first - 1 : len(tokens) - 1] = tokens[first:]
-    return TextBatch(ids, targets, sum(len(tokens) for tokens, _ in group))
+    return _TextBatch(ids, targets, sum(len(tokens) for tokens, _ in group))
 
 
 REPORT = "training.json"
@@ -210,7 +210,7 @@ LOGGED = 200
 
 
 @dataclass(frozen=True)
-class PhaseReport:
+class _PhaseReport:
     """What a phase cost and came to. losses: (tokens so far, mean loss per learnt token since the last entry);
     sampled: the share of right ones among the attempts that the phase learnt from, where it sampled any.
     """
@@ -231,7 +231,7 @@ def train_model(
     compiled: bool = False,
     advance: Advance | None = None,
     told: Callable[[str], None] | None = None,
-) -> tuple[PhaseReport, ...]:
+) -> tuple[_PhaseReport, ...]:
     """Train a recipe's model and write its folder `out`: config, tokenizer, float16 weights, `training.json`.
 
     `compiled`: through torch.compile, which needs a C++ compiler and adds in another order, so that weights differ.
@@ -267,15 +267,15 @@ class _Training:
         self.forward = torch.compile(model, dynamic=True) if compiled else model
         self.task = recipe.task.make()
         self.questions = stream(self.task, "fit", recipe.seed)
-        self.optimizer = Optimizer(model, recipe.schedule)
+        self.optimizer = _Optimizer(model, recipe.schedule)
         self.steps = self.tokens = 0
 
-    def phase(self, phase: Phase, number: int) -> PhaseReport:
+    def phase(self, phase: Phase, number: int) -> _PhaseReport:
         began = perf_counter()
         samples = []
         if phase.attempts is not None:
             self.model.eval()
-            samples = sample_attempts(self.model, self.tokenizer, self.questions, phase.attempts, number)
+            samples = _sample_attempts(self.model, self.tokenizer, self.questions, phase.attempts, number)
         sampled = perf_counter()
         rng = random.Random(f"{self.recipe.seed} {number}")
         stated = texts(self.task, self.questions, phase.mixture, rng, samples)
@@ -291,7 +291,7 @@ class _Training:
                 since = []
             if self.tokens - first_token >= phase.tokens:
                 break
-        return PhaseReport(
+        return _PhaseReport(
             tokens=self.tokens - first_token,
             steps=self.steps - first_step,
             seconds=perf_counter() - sampled,
@@ -300,7 +300,7 @@ class _Training:
             losses=tuple(losses),
         )
 
-    def step(self, batch: TextBatch) -> float:
+    def step(self, batch: _TextBatch) -> float:
         """Learn one batch; its mean loss per learnt token."""
         import torch
         from torch.nn.functional import cross_entropy
@@ -331,7 +331,7 @@ class _Training:
             ) from None
 
 
-def _report(recipe: ModelRecipe, model: Any, reports: list[PhaseReport], start: str | None, compiled: bool) -> str:
+def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool) -> str:
     import torch
 
     made = {
@@ -348,14 +348,14 @@ def _report(recipe: ModelRecipe, model: Any, reports: list[PhaseReport], start: 
     return json.dumps(made, indent=1) + "\n"
 
 
-def _said(number: int, report: PhaseReport) -> str:
+def _said(number: int, report: _PhaseReport) -> str:
     text = f"phase {number}: {report.tokens:,} tokens in {report.seconds:,.0f} s, loss {report.losses[-1][1]:.3f}"
     if report.sampled is None:
         return text
     return f"{text}; {report.sampled:.1%} of the sampled attempts were right ({report.sampling_seconds:,.0f} s)"
 
 
-class Optimizer:
+class _Optimizer:
     """Both optimizers as one, with the rate of each step set from the schedule."""
 
     def __init__(self, model: Any, schedule: RateSchedule) -> None:

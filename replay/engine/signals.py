@@ -153,7 +153,7 @@ def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput
 
 
 @dataclass(frozen=True)
-class BaseSignal:
+class _BaseSignal:
     """A signal of the base attempt: how it is read, and what it needs.
 
     `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
@@ -259,24 +259,24 @@ def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarra
     return lambda block, path, _: _cost(block, path, name)
 
 
-SIGNALS: Mapping[str, BaseSignal] = {
-    "truncated": BaseSignal(_of_cost("truncated"), served=True, logged_as="finish_reason"),
-    "finalizer_used": BaseSignal(_of_cost("finalizers"), served=True, logged_as="finalizer_used"),
-    "near_limit": BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
-    "completion_tokens": BaseSignal(_of_cost("completion_tokens"), served=True, logged_as="completion_tokens"),
-    "prompt_tokens": BaseSignal(_of_cost("prompt_tokens"), served=True, gated=False, logged_as="prompt_tokens"),
-    "suffix_logprob": BaseSignal(_suffix_logprob, parameter="tokens"),
-    "sum_logprob": BaseSignal(
+SIGNALS: Mapping[str, _BaseSignal] = {
+    "truncated": _BaseSignal(_of_cost("truncated"), served=True, logged_as="finish_reason"),
+    "finalizer_used": _BaseSignal(_of_cost("finalizers"), served=True, logged_as="finalizer_used"),
+    "near_limit": _BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
+    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), served=True, logged_as="completion_tokens"),
+    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), served=True, gated=False, logged_as="prompt_tokens"),
+    "suffix_logprob": _BaseSignal(_suffix_logprob, parameter="tokens"),
+    "sum_logprob": _BaseSignal(
         lambda block, path, _: _column(block, path, "sum_logprob"),
         column="sum_logprob",
         served=True,
         logged_as="sum_logprob",
     ),
-    "invalid": BaseSignal(_invalid, of_answers=True, served=True),
-    "answer_length": BaseSignal(_answer_length, of_answers=True, served=True, gated=False),
-    "question_length": BaseSignal(_question_length, example_column="question", served=True, gated=False),
-    "vote_share": BaseSignal(_vote_share, of_votes=True, last_step=True),
-    "margin": BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
+    "invalid": _BaseSignal(_invalid, of_answers=True, served=True),
+    "answer_length": _BaseSignal(_answer_length, of_answers=True, served=True, gated=False),
+    "question_length": _BaseSignal(_question_length, example_column="question", served=True, gated=False),
+    "vote_share": _BaseSignal(_vote_share, of_votes=True, last_step=True),
+    "margin": _BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
 }
 """Lengths are in characters."""
 

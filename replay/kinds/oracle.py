@@ -28,7 +28,7 @@ from toolkit.settings import setting
 LACKS = "has no trace, fewer than a revision read, or a gap"
 
 
-class OracleRule:
+class _OracleRule:
     """A rule: it chooses among logged traces, or matches two policies at a rate."""
 
     sees_gold: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class OracleRule:
     """What an outcome is a mean over, where it is one."""
 
 
-class ChoosingRule(OracleRule, ABC):
+class _ChoosingRule(_OracleRule, ABC):
     """A rule that chooses among logged traces."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class ChoosingRule(OracleRule, ABC):
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
         chosen = self.choose(block, base, of).chosen
-        names = [*([str(base)] if self.needs_base else []), *slice_names(block, base, of)]
+        names = [*([str(base)] if self.needs_base else []), *_slice_names(block, base, of)]
         looked = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
         unseen = [trace for trace in self.beside(block, base, of) if trace not in looked]
         traces = (*looked, *unseen)
@@ -74,7 +74,7 @@ class ChoosingRule(OracleRule, ABC):
         return ()
 
 
-class MatchingRule(OracleRule, ABC):
+class _MatchingRule(_OracleRule, ABC):
     """A rule that matches two policies at a rate."""
 
     matched = True
@@ -84,12 +84,12 @@ class MatchingRule(OracleRule, ABC):
         """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
 
 
-def slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
+def _slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
 
-class AnyRight(ChoosingRule):
+class _AnyRight(_ChoosingRule):
     """The first right trace of `of` in its order, then by sample index, else the first of all.
 
     With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
@@ -100,7 +100,7 @@ class AnyRight(ChoosingRule):
     says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        examples, names = len(block.examples), slice_names(block, base, of)
+        examples, names = len(block.examples), _slice_names(block, base, of)
         reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         paid = {}
         bill = _bill(block, base, of, names)
@@ -139,12 +139,12 @@ class AnyRight(ChoosingRule):
         """What the revisions read of the base, and its sample 0 in any case."""
         if base is None:
             return ()
-        needed = int(_bill(block, base, of, slice_names(block, base, of))[base][0])
+        needed = int(_bill(block, base, of, _slice_names(block, base, of))[base][0])
         return tuple((base, sample) for sample in range(min(needed, int(block.pools[base].size[0]))))
 
 
 @dataclass(frozen=True)
-class Candidate:
+class _Candidate:
     """Traces of equal weight that an oracle may choose together, and what their mean would be worth and cost."""
 
     name: str  # of its pool or action
@@ -154,7 +154,7 @@ class Candidate:
     tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
 
 
-class BestAction(ChoosingRule):
+class _BestAction(_ChoosingRule):
     """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
 
     Ties: base, then fewer total tokens, then name, then sample index.
@@ -169,7 +169,7 @@ class BestAction(ChoosingRule):
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         first = str(base)
-        names = dict(zip(of, slice_names(block, base, of), strict=True))
+        names = dict(zip(of, _slice_names(block, base, of), strict=True))
         reason, reasons = np.zeros(len(block.examples), dtype=np.int16), ["served"]
         for entry in (first, *of):
             name = names.get(entry, entry)
@@ -195,7 +195,7 @@ class BestAction(ChoosingRule):
             chosen = ChosenTraces(slices, where, which)
         return PolicyPath(outcome, tuple(made), chosen, {})
 
-    def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[Candidate]:
+    def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[_Candidate]:
         """The base attempt, then what it may choose of each entry of `of`, which `names` maps to its slice."""
         found = [_candidate(block, base, base, [0], True)]
         for entry in sorted(names):
@@ -205,7 +205,7 @@ class BestAction(ChoosingRule):
         return found
 
 
-class BestExpectedAction(BestAction):
+class _BestExpectedAction(_BestAction):
     """The pool or action with the highest mean correctness."""
 
     single = False
@@ -215,7 +215,7 @@ class BestExpectedAction(BestAction):
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         """Its traces, then the means that it compares."""
         yield from super().stages(name, block, base, of)
-        candidates = self.candidates(block, str(base), dict(zip(of, slice_names(block, base, of), strict=True)))
+        candidates = self.candidates(block, str(base), dict(zip(of, _slice_names(block, base, of), strict=True)))
         best = int(_best(candidates)[0])
         rows = [
             {
@@ -230,7 +230,7 @@ class BestExpectedAction(BestAction):
         yield Stage("means", pl.DataFrame(rows, schema=schema))
 
 
-class MatchedRate(MatchingRule):
+class _MatchedRate(_MatchingRule):
     """`then` on the examples that gain most from it; both policies are needed on each."""
 
     sees_all = True
@@ -243,7 +243,7 @@ class MatchedRate(MatchingRule):
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
-class MatchedRandom(MatchingRule):
+class _MatchedRandom(_MatchingRule):
     """The coin: the mean of both policies, weighted by the rate."""
 
     sees_gold = False
@@ -254,16 +254,16 @@ class MatchedRandom(MatchingRule):
         return mixture(rate, base, then, columns)
 
 
-CHOOSING: Mapping[str, ChoosingRule] = {
-    "any": AnyRight(),
-    "action": BestAction(),
-    "expected_action": BestExpectedAction(),
+CHOOSING: Mapping[str, _ChoosingRule] = {
+    "any": _AnyRight(),
+    "action": _BestAction(),
+    "expected_action": _BestExpectedAction(),
 }
-MATCHING: Mapping[str, MatchingRule] = {"matched_rate": MatchedRate(), "matched_random": MatchedRandom()}
-RULES: Mapping[str, OracleRule] = {**CHOOSING, **MATCHING}
+MATCHING: Mapping[str, _MatchingRule] = {"matched_rate": _MatchedRate(), "matched_random": _MatchedRandom()}
+RULES: Mapping[str, _OracleRule] = {**CHOOSING, **MATCHING}
 
 
-def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
+def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> _Candidate:
     """The traces `samples` of a slice as one candidate."""
     pool, made = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
@@ -282,10 +282,10 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
-    return Candidate(name, [(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+    return _Candidate(name, [(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
 
 
-def _best(candidates: Sequence[Candidate]) -> np.ndarray:
+def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
     tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
     return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
@@ -361,7 +361,7 @@ class Oracle(Policy):
             raise self.refuse("`rate` is missing; it takes a share from 0 to 1")
 
     @property
-    def choosing(self) -> OracleRule:
+    def choosing(self) -> _OracleRule:
         return RULES[self.rule]
 
     @property

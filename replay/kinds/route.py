@@ -45,7 +45,7 @@ class Router:
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def router_from(table: object, place: str) -> Router:
+def _router_from(table: object, place: str) -> Router:
     """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
         raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a `Router`, or {TABLE}")
@@ -56,7 +56,7 @@ def router_from(table: object, place: str) -> Router:
 class Route(Policy):
     """Chooses between `then` and `else` before anything is solved; only the chosen one is paid."""
 
-    route: Router = setting(read=router_from)
+    route: Router = setting(read=_router_from)
     then: Policy
     else_: Policy
     kind: ClassVar[str] = "route"
@@ -66,7 +66,7 @@ class Route(Policy):
         super().__post_init__()
         if not isinstance(self.route, Router):
             with errors_of(self.name):
-                object.__setattr__(self, "route", router_from(self.route, "route"))
+                object.__setattr__(self, "route", _router_from(self.route, "route"))
         self.require_parts()
 
     def resolve(self, contents: Contents) -> Self:

@@ -27,7 +27,7 @@ from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class GatedParts:
+class _GatedParts:
     """Everything about a `when` that does not depend on its thresholds."""
 
     base: PolicyPath
@@ -163,12 +163,12 @@ class When(Policy):
 
     # ---- a block ----
 
-    def gated(self, on: Evaluator) -> GatedParts:
+    def gated(self, on: Evaluator) -> _GatedParts:
         """What it shares with others that differ in thresholds alone."""
         key = ("gated", self.base.cache_key, self.gate.shape(), self.then.cache_key)
         return on.once(key, lambda: self._gated(on))
 
-    def _gated(self, on: Evaluator) -> GatedParts:
+    def _gated(self, on: Evaluator) -> _GatedParts:
         block, base, then = on.block, on.path(self.base), on.path(self.then)
         signals = self.gate.read(block, base)
         before = paid(base)
@@ -181,9 +181,9 @@ class When(Policy):
         for one in () if apart else then.realizations:
             cost = extra_cost(block, one.segments, known)
             fired += np.where((one.weight > 0)[:, None], one.weight[:, None] * cost, 0.0)
-        return GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
+        return _GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
 
-    def _decided(self, parts: GatedParts) -> tuple[Outcome, np.ndarray]:
+    def _decided(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
         """Outcome, and where the gate fires (E,)."""
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.fires(parts.signals, predicted(base) < 0)

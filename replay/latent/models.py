@@ -45,7 +45,7 @@ HELD_OUT = 5
 """One question of so many is held out of a network's training, to choose the epoch by."""
 
 
-class FitSettings(Protocol):
+class _FitSettings(Protocol):
     """What of the settings a model reads."""
 
     @property
@@ -66,14 +66,14 @@ class FitSettings(Protocol):
 
 
 Document = Mapping[str, Any]
-FitAll = Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, FitSettings], list[Document]]
+FitAll = Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, _FitSettings], list[Document]]
 Scorer = Callable[[np.ndarray], np.ndarray]
 Layer = dict[str, Any]
 Learner = Callable[[np.ndarray, np.ndarray, np.ndarray, int], list[Layer]]
 
 
 def _fit_boosted(
-    rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: FitSettings
+    rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: _FitSettings
 ) -> list[Document]:
     """A model in XGBoost's own JSON for each part of the traces."""
     xgboost = import_xgboost(WHAT)
@@ -154,7 +154,7 @@ def _boosted_scorer(model: Document) -> Scorer:
 
 def _fit_network(
     kind: str, learner: Learner, rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray],
-    groups: np.ndarray, settings: FitSettings,
+    groups: np.ndarray, settings: _FitSettings,
 ) -> list[Document]:  # fmt: skip
     """A chain of layers for each part of the traces; of networks those of the epoch best on held-out questions."""
     whole = rows.whole(kind)
@@ -309,7 +309,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ModelKind:
+class _ModelKind:
     """`fit`: of rows, labels (N,) of the traces, masks (N,) of the traces that each model sees, and their questions
     (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,).
     """
@@ -318,9 +318,9 @@ class ModelKind:
     scorer: Callable[[Document], Scorer]
 
 
-MODELS: Mapping[str, ModelKind] = {
-    "xgboost": ModelKind(_fit_boosted, _boosted_scorer),
-    "logistic": ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer),
-    "mlp": ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
-    "swiglu": ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
+MODELS: Mapping[str, _ModelKind] = {
+    "xgboost": _ModelKind(_fit_boosted, _boosted_scorer),
+    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer),
+    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
+    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
 }

@@ -33,7 +33,7 @@ from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
 
-class PolicyError(ThinkbackError):
+class _PolicyError(ThinkbackError):
     """An error that names its policy."""
 
 
@@ -42,10 +42,10 @@ def errors_of(policy: str) -> Iterator[None]:
     """Errors within are about a policy, and name it once."""
     try:
         yield
-    except PolicyError:
+    except _PolicyError:
         raise
     except ThinkbackError as error:
-        raise PolicyError(f"policy `{policy}`: {error}") from None
+        raise _PolicyError(f"policy `{policy}`: {error}") from None
 
 
 KINDS: dict[str, type[Policy]] = {}
@@ -213,9 +213,9 @@ class Policy(ABC):
             return id(self)
         return key
 
-    def refuse(self, why: object) -> PolicyError:
+    def refuse(self, why: object) -> _PolicyError:
         """An error about this policy's settings."""
-        return PolicyError(f"policy `{self.name}`: {why}")
+        return _PolicyError(f"policy `{self.name}`: {why}")
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
@@ -322,12 +322,12 @@ class Policy(ABC):
 def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
     """A policy from its table, without its sweep; messages call it `name`. Raises PolicyError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise PolicyError(f"policy `{name}` is {shown(table)}; it takes a table with its own `kind`")
+        raise _PolicyError(f"policy `{name}` is {shown(table)}; it takes a table with its own `kind`")
     kind = table.get("kind")
     if kind is None:
-        raise PolicyError(f"policy `{name}` has no `kind`; {suggest('', KINDS)}")
+        raise _PolicyError(f"policy `{name}` has no `kind`; {suggest('', KINDS)}")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
+        raise _PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
     with errors_of(name):
         given = {key: value for key, value in table.items() if key != "kind"}
         return KINDS[kind].from_table(given | {"name": name}, own)

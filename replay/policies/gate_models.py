@@ -16,7 +16,7 @@ TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 
 
 @dataclass(frozen=True)
-class GateModel:
+class _GateModel:
     """A kind of models, which are plain data.
 
     `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN
@@ -66,7 +66,7 @@ def _fit_trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: 
         "objective": "binary:logistic", "base_score": share, "max_depth": DEPTH, "eta": RATE,
         "min_child_weight": LEAF * share * (1 - share), "tree_method": "exact", "seed": seed, "nthread": THREADS,
     }  # fmt: skip
-    data = xgboost.DMatrix(single_precision(rows), labels, weight=weights, nthread=THREADS)
+    data = xgboost.DMatrix(_single_precision(rows), labels, weight=weights, nthread=THREADS)
     return json.loads(xgboost.train(settings, data, TREES).save_raw("json"))
 
 
@@ -75,7 +75,7 @@ def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
 
 
-def single_precision(values: np.ndarray) -> np.ndarray:
+def _single_precision(values: np.ndarray) -> np.ndarray:
     """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
     largest = np.finfo(np.float32).max
     return np.clip(values, -largest, largest).astype(np.float32)
@@ -103,7 +103,7 @@ def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     """Probability (N,) of each row by a model in XGBoost's own JSON."""
     booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
     booster.load_model(bytearray(json.dumps(model), "utf-8"))
-    scores = booster.inplace_predict(single_precision(values)).astype(np.float64)
+    scores = booster.inplace_predict(_single_precision(values)).astype(np.float64)
     return np.where(np.isnan(values).any(axis=1), np.nan, scores)
 
 
@@ -112,8 +112,8 @@ def _sigmoid(margin: np.ndarray) -> np.ndarray:
     return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
 
 
-MODELS: Mapping[str, GateModel] = {
-    "logistic": GateModel(1, _logistic, _fit_logistic),
-    "trees": GateModel(2, _trees, _fit_trees),
-    "score": GateModel(1, lambda _, values: values[:, 0].astype(np.float64)),
+MODELS: Mapping[str, _GateModel] = {
+    "logistic": _GateModel(1, _logistic, _fit_logistic),
+    "trees": _GateModel(2, _trees, _fit_trees),
+    "score": _GateModel(1, lambda _, values: values[:, 0].astype(np.float64)),
 }

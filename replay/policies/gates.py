@@ -35,13 +35,13 @@ Signals = Mapping["Threshold", Signal]
 
 
 @dataclass(frozen=True)
-class Quantiles(Checked):
+class _Quantiles(Checked):
     """In place of a threshold: those that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
 
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
-def gate_file_from(given: object, place: str = "file") -> GateFile | None:
+def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
     """A gate file from its path, or as it is; None where none is given."""
     if given is None or isinstance(given, GateFile):
         return given
@@ -94,10 +94,10 @@ class Threshold(Gate):
 
     verifier: str | None = setting(None, what="a name")
     feature: str | None = setting(None, what="a name")
-    file: GateFile | None = setting(None, read=gate_file_from)
+    file: GateFile | None = setting(None, read=_gate_file_from)
     signal: str | None = setting(None, choices=GATED)
-    below: float | str | Quantiles | None = None
-    at_least: float | str | Quantiles | None = None
+    below: float | str | _Quantiles | None = None
+    at_least: float | str | _Quantiles | None = None
     fraction: float | None = setting(None, above=0, high=1)
     tokens: int | None = setting(None, low=1)
     reuse: bool = setting(False)
@@ -109,7 +109,7 @@ class Threshold(Gate):
             raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
-            object.__setattr__(self, "file", gate_file_from(self.file))
+            object.__setattr__(self, "file", _gate_file_from(self.file))
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
@@ -129,7 +129,7 @@ class Threshold(Gate):
         return self.below is not None
 
     @property
-    def value(self) -> float | str | Quantiles:
+    def value(self) -> float | str | _Quantiles:
         """The number (or what stands for several) that is given."""
         return self.below if self.below is not None else self.at_least  # type: ignore[return-value]
 
@@ -223,14 +223,14 @@ class Threshold(Gate):
             raise ThinkbackError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
-def _threshold(given: Any, key: str) -> float | str | Quantiles:
+def _threshold(given: Any, key: str) -> float | str | _Quantiles:
     """A threshold as it is, or what stands for several."""
     number = of_kind(float, given)
     if number is not None:
         return float(number)
     if isinstance(given, Mapping):
-        return from_table(Quantiles, given, f"gate.{key}")
-    if (isinstance(given, str) and given == ALL) or isinstance(given, Quantiles):
+        return from_table(_Quantiles, given, f"gate.{key}")
+    if (isinstance(given, str) and given == ALL) or isinstance(given, _Quantiles):
         return given
     how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
     raise ThinkbackError(f"gate: `{key}` is {shown(given)}{how}")

@@ -31,7 +31,7 @@ class ScoreRange:
 
 
 @dataclass(frozen=True)
-class DoubtSignal:
+class _DoubtSignal:
     """A signal of first attempts that is doubtful where it is low, or, of yes and no, where it is yes."""
 
     source: str
@@ -64,7 +64,7 @@ class Pool:
     opaque: bool
     whole: bool
     scores: tuple[ScoreRange, ...] = ()
-    signals: tuple[DoubtSignal, ...] = ()
+    signals: tuple[_DoubtSignal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _scores(
     return found, left_out
 
 
-def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[DoubtSignal]]:
+def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
     """By pool, signals of sample 0 that differ between examples."""
     first = traces.filter(pl.col("sample_index") == 0)
     yes_or_no = {
@@ -222,12 +222,12 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
     quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in SHARES]
     logged = [pl.col(name).is_not_null().mean().alias(name) for name in numbers]
     frame = collect(first.group_by("pool").agg(*shares, *quantiles, *logged), log)
-    found: dict[str, list[DoubtSignal]] = {}
+    found: dict[str, list[_DoubtSignal]] = {}
     for row in frame.iter_rows(named=True):
         own = found.setdefault(row["pool"], [])
-        own += [DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
+        own += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
             values = {share: row[f"{name}{share}"] for share in SHARES}
             if (row[name] or 0.0) >= SERVED and values[SHARES[0]] != values[SHARES[-1]]:
-                own.append(DoubtSignal("signal", name, values))
+                own.append(_DoubtSignal("signal", name, values))
     return found

@@ -47,7 +47,7 @@ READS: Mapping[str, frozenset[str]] = {
 """What a rule reads with each statistic."""
 
 
-def names_read(said: Any, rule: str) -> frozenset[str]:
+def _names_read(said: Any, rule: str) -> frozenset[str]:
     """What a rule of the user's says that it reads, one name or several; `rule` is what messages call it."""
     if not isinstance(said, str | Collection):
         raise ThinkbackError(f"{rule}: `reads` is {shown(said)}; it takes a list of names")
@@ -130,7 +130,7 @@ class _DeclaredColumns(Mapping[str, np.ndarray]):
         return len(self.names)
 
 
-class Cuttable(Protocol):
+class _Cuttable(Protocol):
     """What a rule is shown, of which steps and examples can be cut off."""
 
     def rows(self, examples: slice) -> Self:
@@ -152,7 +152,7 @@ class Untrusted:
 
     rule: str
     says: str
-    seen: Cuttable
+    seen: _Cuttable
     decide: Callable[[Any], np.ndarray]
     same: Hashable
 
@@ -181,7 +181,7 @@ class Rule(ABC):
         if "name" not in vars(cls) and not isinstance(getattr(cls, "name", ""), property):
             cls.name = cls.__name__
         if not isinstance(said := vars(cls).get("reads", property()), property):
-            cls.reads = names_read(said, f"{cls.noun} `{cls.name}`")  # type: ignore[assignment, method-assign]
+            cls.reads = _names_read(said, f"{cls.noun} `{cls.name}`")  # type: ignore[assignment, method-assign]
 
     def __post_init__(self) -> None:
         self._check()
@@ -247,7 +247,7 @@ class Own(Rule):
         """What it says that it reads; None where it does not say."""
         with own_code(self.said):
             said = getattr(self.rule, "reads", None)
-        return None if said is None else names_read(said, self.said)
+        return None if said is None else _names_read(said, self.said)
 
 
 def rule_name(rule: type) -> str:

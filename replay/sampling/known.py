@@ -31,7 +31,7 @@ ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
 
 @dataclass(frozen=True)
-class RuleKey:
+class _RuleKey:
     """A key of a policy that names a rule. `base`: of the rules that say more, `own`: puts others into their form;
     `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
     """
@@ -79,8 +79,10 @@ class RuleKey:
             return self.rule(from_table(known[name], values, key))
 
 
-STOP = RuleKey(StopRule, STOPS, OwnStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }')
-SELECT = RuleKey(Select, SELECTS, OwnSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }')
+STOP = _RuleKey(
+    StopRule, STOPS, OwnStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }'
+)
+SELECT = _RuleKey(Select, SELECTS, OwnSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }')
 
 
 def select_given(given: Any, rules: Mapping[str, type] | None = None) -> Select | str:

@@ -47,7 +47,7 @@ class LazyArrays(Mapping[str, np.ndarray]):
         return LazyArrays(self._names, lambda name: change(self[name]))
 
 
-class Statistic:
+class _Statistic:
     """An attribute of `Prefix` that is one of its `statistics`."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -77,31 +77,31 @@ class Prefix:
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
 
-    traces = Statistic()
+    traces = _Statistic()
     """Traces generated so far."""
-    valid = Statistic()
+    valid = _Statistic()
     """Valid ones among them."""
-    answers = Statistic()
+    answers = _Statistic()
     """Distinct valid answers so far."""
-    votes = Statistic()
+    votes = _Statistic()
     """Votes of the leading answer."""
-    second_votes = Statistic()
+    second_votes = _Statistic()
     """Votes of the answer behind it; 0 when there is none."""
-    run = Statistic()
+    run = _Statistic()
     """Length of the run of equal valid answers that ends here; 0 at an invalid trace."""
-    verified = Statistic()
+    verified = _Statistic()
     """Traces verified so far."""
-    verified_answers = Statistic()
+    verified_answers = _Statistic()
     """Distinct answers among them."""
-    best_score = Statistic()
+    best_score = _Statistic()
     """Highest score so far; NaN before any."""
-    best_step = Statistic()
+    best_step = _Statistic()
     """Number of the step that revealed it; of several the trace that was generated first. 0 before any."""
-    lead = Statistic()
+    lead = _Statistic()
     """Best score minus the best score of any other answer; NaN while fewer than two answers are verified."""
-    last_score = Statistic()
+    last_score = _Statistic()
     """Score revealed in this very step; NaN when none was."""
-    tokens = Statistic()
+    tokens = _Statistic()
     """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
 
     def rows(self, examples: slice) -> Prefix:
@@ -189,18 +189,18 @@ class Prefix:
         return _read_only(code if self.by_code else self._numbers.of(code))
 
     @cached_property
-    def _numbers(self) -> AnswerNumbers:
+    def _numbers(self) -> _AnswerNumbers:
         if self.by_code:
             first = self.walk.first_place
-            return AnswerNumbers(self.walk.code, np.broadcast_to(np.arange(first.shape[1]), first.shape))
-        return by_appearance(self.walk.code)
+            return _AnswerNumbers(self.walk.code, np.broadcast_to(np.arange(first.shape[1]), first.shape))
+        return _by_appearance(self.walk.code)
 
     @cached_property
-    def _verified_numbers(self) -> AnswerNumbers:
-        return self._numbers if self.walk.verifies else by_appearance(self.walk.verified_code)
+    def _verified_numbers(self) -> _AnswerNumbers:
+        return self._numbers if self.walk.verifies else _by_appearance(self.walk.verified_code)
 
 
-STATISTICS = tuple(name for name, value in vars(Prefix).items() if isinstance(value, Statistic))
+STATISTICS = tuple(name for name, value in vars(Prefix).items() if isinstance(value, _Statistic))
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
@@ -247,12 +247,12 @@ def running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
     top, winner, last = np.zeros(examples, np.int64), np.full(examples, NONE, np.int64), np.zeros(examples, np.int32)
     out = {name: np.empty((examples, steps), dtype=np.int32) for name in Votes.__dataclass_fields__}
     for step, (standing, best, leader) in enumerate(standings(code, first_place.shape[1], place)):
-        seen, count = code[:, step], votes_of(standing)
+        seen, count = code[:, step], _votes_of(standing)
         valid = count > 0
         distinct += count == 1
         behind = np.where(leader != winner, top, np.where(valid & (seen != leader), np.maximum(second, count), second))
         second = behind.astype(np.int32)
-        top, winner = votes_of(best), leader.copy()
+        top, winner = _votes_of(best), leader.copy()
         run = np.where(valid, np.where((seen == last) & (run > 0), run + 1, 1), 0)
         last = seen
         now: tuple[np.ndarray, ...] = (distinct, top, second, run, winner)
@@ -290,7 +290,7 @@ def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tup
         yield now, top, leader
 
 
-def votes_of(standing: np.ndarray) -> np.ndarray:
+def _votes_of(standing: np.ndarray) -> np.ndarray:
     """The votes in a standing."""
     return -(-standing >> 32)
 
@@ -415,7 +415,7 @@ class Revealed:
 
 
 @dataclass(frozen=True)
-class AnswerNumbers:
+class _AnswerNumbers:
     """`answer` int (E, S): the number of the answer that each step reveals, NONE for none. `number` int (E, C): that of
     each answer code, NONE for one that no step reveals.
     """
@@ -446,7 +446,7 @@ class AnswerNumbers:
         return found
 
 
-def by_appearance(code: np.ndarray) -> AnswerNumbers:
+def _by_appearance(code: np.ndarray) -> _AnswerNumbers:
     """Answer codes (E, S) numbered in the order in which they appear."""
     examples, steps = code.shape
     first = np.full((examples, int(code.max(initial=0)) + 1), steps, dtype=np.int32)
@@ -459,27 +459,27 @@ def by_appearance(code: np.ndarray) -> AnswerNumbers:
     number = np.full(first.shape, NONE, dtype=np.int32)
     number[row, known] = np.cumsum(fresh, axis=1, dtype=np.int32)[row, first[row, known]] - 1
     answer = np.where(code >= 0, np.take_along_axis(number, np.maximum(code, 0), axis=1), NONE)
-    return AnswerNumbers(answer, number)
+    return _AnswerNumbers(answer, number)
 
 
-def counted(numbers: AnswerNumbers) -> np.ndarray:
+def counted(numbers: _AnswerNumbers) -> np.ndarray:
     """Steps that have revealed each answer so far: int32 (E, S, A)."""
     return np.cumsum(numbers.each, axis=1, dtype=np.int32)
 
 
-def score_sums(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+def score_sums(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
     """Sum of the scores (E, S) of each answer so far, in the order of the steps: (E, S, A), NaN before any."""
     on = _scored(numbers, score)
     sums = np.cumsum(np.where(on, score[..., None], 0.0), axis=1)
     return np.where(np.logical_or.accumulate(on, axis=1), sums, np.nan)
 
 
-def best_scores(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+def best_scores(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
     """Highest score (E, S) of each answer so far: (E, S, A), NaN before any."""
     on = _scored(numbers, score)
     best = np.maximum.accumulate(np.where(on, score[..., None], -np.inf), axis=1)
     return np.where(np.logical_or.accumulate(on, axis=1), best, np.nan)
 
 
-def _scored(numbers: AnswerNumbers, score: np.ndarray) -> np.ndarray:
+def _scored(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
     return numbers.each & ~np.isnan(score)[..., None]

@@ -19,7 +19,7 @@ from toolkit.errors import ThinkbackError, own_code
 METHODS = ("chooses", "takes")
 
 
-class WalkedTraces(Protocol):
+class _WalkedTraces(Protocol):
     """What a select needs of a walk: the statistics by the scores themselves, calibrated or not."""
 
     @property
@@ -57,11 +57,11 @@ class Select(Rule):
         """Which of the two it has."""
         return next(name for name in METHODS if hasattr(self.asked, name))
 
-    def places(self, walk: WalkedTraces) -> np.ndarray:
+    def places(self, walk: _WalkedTraces) -> np.ndarray:
         """Place of the chosen trace after each step of a walk: int (E, S), NONE where nothing valid is seen."""
         return self._placed(walk.scored_prefix)
 
-    def untrusted(self, walk: WalkedTraces) -> Untrusted:
+    def untrusted(self, walk: _WalkedTraces) -> Untrusted:
         """What it chooses on a walk, to be checked for looking ahead."""
         return Untrusted(self.said, "choice", walk.scored_prefix, self._placed, likeness(self))
 

@@ -22,7 +22,7 @@ from toolkit.settings import setting
 TOLERANCE = 1e-9
 
 
-class Walked(Protocol):
+class _Walked(Protocol):
     """What a rule needs of a walk: its statistics, and the running maximum of a rule's own, made once."""
 
     @property
@@ -81,11 +81,11 @@ class StopRule(Rule):
     def holds(self, seen: Prefix) -> np.ndarray:
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
-    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
         return stopping_step(decisions(self, walk.prefix), limit, width)
 
-    def untrusted(self, walk: Walked) -> Untrusted:
+    def untrusted(self, walk: _Walked) -> Untrusted:
         """What it says of a walk, to be checked for looking ahead."""
         return Untrusted(self.said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
 
@@ -121,7 +121,7 @@ class CrossingRule(StopRule):
         """The statistic and the threshold, under the name of the parameter that is to be reached."""
         return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
-    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The first crossing."""
         if width != 1 or self.checked:
             return super().stop(walk, limit, width)
@@ -141,7 +141,7 @@ class Never(StopRule):
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.zeros(seen.traces.shape, dtype=bool)
 
-    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         return limit, np.zeros(len(limit), dtype=bool)
 
 

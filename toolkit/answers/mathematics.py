@@ -49,7 +49,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class JudgedAnswers:
+class _JudgedAnswers:
     """The rows with `answer` (one string for equivalent answers) and `correct`, and what it took.
 
     `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows; `asked`
@@ -148,7 +148,7 @@ def tally(cache: str | Path) -> dict[str, int]:
     return verdicts | dict(counted)
 
 
-def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance | None = None) -> JudgedAnswers:
+def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance | None = None) -> _JudgedAnswers:
     """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
 
     The frame comes back in its order, with all its columns; "earliest" is by that order. `advance` is told how many
@@ -179,7 +179,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance |
     ends = list(verdicts.values())
     merged = int((table["answer"] != table["_string"]).sum())
     timed_out, failed = ends.count(TIMED_OUT), ends.count(FAILED)
-    return JudgedAnswers(frame, merged, changed, judge.asked - asked, judge.cached - cached, timed_out, failed)
+    return _JudgedAnswers(frame, merged, changed, judge.asked - asked, judge.cached - cached, timed_out, failed)
 
 
 def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:

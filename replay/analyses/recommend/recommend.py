@@ -58,7 +58,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class ComparisonEvidence:
+class _ComparisonEvidence:
     """One comparison that was looked at: what it says, and whether it decides for its verdict."""
 
     verdict: str
@@ -138,7 +138,7 @@ class _PairedEvidence:
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
-    ) -> Iterator[ComparisonEvidence]:
+    ) -> Iterator[_ComparisonEvidence]:
         """Each longer pool against the best intervention and the base attempt."""
         pairs = [
             pair
@@ -165,11 +165,11 @@ class _PairedEvidence:
                 self.needed(kept, -self.margin, above=True),
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss
-            yield ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
+            yield _ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
 
     def intervening(
         self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
-    ) -> Iterator[ComparisonEvidence]:
+    ) -> Iterator[_ComparisonEvidence]:
         """Each gated policy against the best budget."""
         name_of, pool = budget
         rival, whose = ("the best budget", "the budget's") if longer else ("the base attempt", "its")
@@ -201,7 +201,7 @@ class _PairedEvidence:
             told = self._halving(beats, fewer, kept, flipping)
             known = [n for n in needs if n is not None]
             sentence = f"{sentence}: {told}{_together(len(pairs))}."
-            yield ComparisonEvidence(
+            yield _ComparisonEvidence(
                 INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None
             )
 
@@ -218,7 +218,7 @@ class _PairedEvidence:
 
     def voting(
         self, votes: Mapping[str, Outcomes], acting: Mapping[str, Outcomes], best: str, longest: tuple[str, Outcomes]
-    ) -> tuple[list[ComparisonEvidence], set[str]]:
+    ) -> tuple[list[_ComparisonEvidence], set[str]]:
         """Votes against the interventions that cost no less, and the interventions that they beat.
 
         Only a vote that beats the `best` of them and the best budget decides.
@@ -245,7 +245,7 @@ class _PairedEvidence:
             told = told if beats else "it is not shown to be more accurate"
             sentence += f": {told}{_together(len(pairs))}."
             beaten |= {name} if beats else set()
-            evidence.append(ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
+            evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
 
     def _above(self, found: PairedInterval) -> bool:
@@ -266,7 +266,7 @@ class _PairedEvidence:
             "that costs more decides nothing.",
         )
 
-    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[ComparisonEvidence]:
+    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
         """Each action's flips against its fixes."""
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
@@ -279,7 +279,7 @@ class _PairedEvidence:
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
                 f"its {told}{_together(len(actions))}."
             )
-            yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
+            yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 
     def _margin(self) -> str:
         shown = f"{100 * self.margin:g}"
@@ -332,7 +332,7 @@ class Recommendation:
     sentences: tuple[str, ...]
     disable: tuple[str, ...]
     examples_needed: int | None
-    evidence: tuple[ComparisonEvidence, ...]
+    evidence: tuple[_ComparisonEvidence, ...]
     simulated: bool = field(default=False, compare=False)
 
     def _repr_html_(self) -> str:

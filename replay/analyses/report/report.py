@@ -56,7 +56,7 @@ from toolkit.stats.curves.roc import auc_intervals
 
 
 @dataclass(frozen=True)
-class VerifierArea:
+class _VerifierArea:
     """The area under the ROC curve of a verifier on one pool: over all traces, and among those of one example."""
 
     verifier: str
@@ -65,7 +65,7 @@ class VerifierArea:
     auc_within: Interval
 
 
-def verifier_areas(log: Log, result: Result) -> tuple[VerifierArea, ...]:
+def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     """Of each verifier its areas on the examples compared, the best first; none that is not known.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
@@ -86,7 +86,7 @@ def verifier_areas(log: Log, result: Result) -> tuple[VerifierArea, ...]:
             rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"], settings=settings
         )
         if found.auc.estimate is not None:
-            areas.append(VerifierArea(verifier, pool, found.auc, found.auc_within))
+            areas.append(_VerifierArea(verifier, pool, found.auc, found.auc_within))
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
 
 
@@ -124,7 +124,7 @@ class ReportedFindings:
     result: Result
     description: Description
     room: Headroom | None
-    areas: tuple[VerifierArea, ...] = ()
+    areas: tuple[_VerifierArea, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def sections(self) -> tuple[Section, ...]:
@@ -364,7 +364,7 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifiers(areas: Sequence[VerifierArea], n: int) -> Iterator[str]:
+def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     told = []
     for one in areas:
         notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
@@ -524,7 +524,7 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    areas = verifier_areas(opened, result) if description.verifiers.height else ()
+    areas = _verifier_areas(opened, result) if description.verifiers.height else ()
     sections = ReportedFindings(result, description, room, areas, tuple(missing)).sections()
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)

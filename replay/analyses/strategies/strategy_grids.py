@@ -52,7 +52,7 @@ class Conditional:
 
 
 @dataclass(frozen=True, eq=False)
-class StrategyGrid:
+class _StrategyGrid:
     """Exact means at T thresholds and N numbers of samples: `accuracy`, `samples` (T, N); `fired` (T,), a share."""
 
     thresholds: np.ndarray
@@ -62,7 +62,7 @@ class StrategyGrid:
     fired: np.ndarray
 
 
-def grid(of: Conditional, thresholds: np.ndarray) -> StrategyGrid:
+def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
     """Exact means at every threshold and every n: cumulative sums over the examples in the order of their scores."""
     order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
     gained = np.zeros((len(order) + 1, len(of.n)))
@@ -72,11 +72,11 @@ def grid(of: Conditional, thresholds: np.ndarray) -> StrategyGrid:
     acted = forced + np.searchsorted(known, thresholds, side="left")
     fired = acted / len(order)
     accuracy = (of.probe.sum() + gained[acted]) / len(order)
-    return StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
+    return _StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
 
 
 @dataclass(frozen=True, eq=False)
-class GridIntervals:
+class _GridIntervals:
     """Accuracy at T ascending thresholds and N numbers of samples with pointwise limits, and those that hold for all
     thresholds of one n at once (`band_low`, `band_high`): (T, N) each.
     """
@@ -88,7 +88,7 @@ class GridIntervals:
     band_high: np.ndarray
 
 
-def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> GridIntervals:
+def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> _GridIntervals:
     """Intervals of the accuracies of a grid from one set of resamples; `unit` (E,) numbers what is resampled."""
     forced = np.isnan(of.score)
     group = np.where(forced, 0, np.searchsorted(thresholds, of.score, side="right"))
@@ -103,7 +103,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     )
     made, count = bands(steps, settings), len(thresholds)
     parts = ("estimate", "low", "high", "band_low", "band_high")
-    return GridIntervals(*(np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts))
+    return _GridIntervals(*(np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts))
 
 
 def coin_at(of: Conditional, share: float, column: int) -> np.ndarray:

@@ -21,7 +21,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class ScorePart:
+class _ScorePart:
     """Questions whose first attempt has a score from `low` to `high`: the entropy of their votes, as a share of the
     largest possible, and the share of votes that are right.
     """
@@ -43,7 +43,7 @@ class VotesEntropy:
     pool: str
     probe: str | None
     correlation: Interval
-    parts: tuple[ScorePart, ...]
+    parts: tuple[_ScorePart, ...]
 
 
 @checks_arguments(log=TAKES, where=CONDITION)
@@ -69,7 +69,7 @@ def votes_entropy(
     for part in np.array_split(np.arange(frame.height), PARTS):
         own = frame[part]
         told = [mean_of(own[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
-        made.append(ScorePart(own["score"][0], own["score"][-1], own.height, *told))
+        made.append(_ScorePart(own["score"][0], own["score"][-1], own.height, *told))
     return VotesEntropy(pool, probe, _limits(correlation, size, level), tuple(made))
 
 

@@ -42,7 +42,7 @@ SCHEMA = pl.Schema({
 
 
 @dataclass(frozen=True)
-class Curve:
+class _Curve:
     """One number of a pool's curves: a metric at k traces, by a verifier for `best`."""
 
     metric: str
@@ -51,14 +51,14 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class PoolCurves:
+class _PoolCurves:
     """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order.
 
     Votes have NaN on examples with contested verdicts or opaque answers, of which there are `incomparable`.
     """
 
     pool: str
-    plan: tuple[Curve, ...]
+    plan: tuple[_Curve, ...]
     values: np.ndarray
     examples: pl.DataFrame
     incomparable: int = 0
@@ -68,14 +68,14 @@ class PoolCurves:
         unit = unit_numbers(resampling_units(self.examples))
         return OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
 
-    def parts(self) -> Iterator[PoolCurves]:
+    def parts(self) -> Iterator[_PoolCurves]:
         """The curves that every example has, and those that some lack, on the examples that have them all."""
         lacking = np.isnan(self.values)
         partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
         for taken, on in ((~partial, np.ones_like(whole)), (partial, whole)):
             if taken.any():
                 plan = tuple(curve for curve, own in zip(self.plan, taken, strict=True) if own)
-                yield PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
+                yield _PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
 
     def notes(self) -> Iterator[Note]:
         """How many examples the votes leave out, or that there are none."""
@@ -128,7 +128,7 @@ def measured(
     max_traces: int | None = None,
     subsets: int = 100,
     where: str | None = None,
-) -> list[PoolCurves]:
+) -> list[_PoolCurves]:
     """The curves of each pool, example by example, for `curves` and what compares them."""
     for name, number in (("subsets", subsets), ("max_traces", max_traces)):
         if number is not None and number < 1:
@@ -170,7 +170,7 @@ def _pool_curves(
     seed: int,
     sizes: pl.DataFrame,
     optional: bool,
-) -> PoolCurves | None:
+) -> _PoolCurves | None:
     """Curves of one pool; None where `optional` and there is nothing to draw."""
     own = sizes.filter(pl.col("pool") == pool)
     ordered = own["size"].sort()
@@ -189,9 +189,9 @@ def _pool_curves(
     scored_by = together(scores_on([pool], name) for name in asked)
     wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
-    plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
-    plan += [Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
-    plan += [Curve("best", k, name) for name in asked for k in steps]
+    plan = [_Curve(m, k) for m in ("avg", "pass") for k in steps]
+    plan += [_Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
+    plan += [_Curve("best", k, name) for name in asked for k in steps]
     values, incomparable = _measure(log, examples, wanted, pool, plan, subsets, seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     kept = [number for number, enough in enumerate(scored) if enough]
@@ -202,11 +202,11 @@ def _pool_curves(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]
-    return PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
+    return _PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
 
 
 def _measure(
-    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
+    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[_Curve], subsets: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every curve's value on every example (curves, E), and which of these have answers that no vote can compare."""
     parts, incomparable = [], []
@@ -219,12 +219,12 @@ def _measure(
     return np.concatenate(parts, axis=1), np.concatenate(incomparable)
 
 
-def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
+def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[_Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
     """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score, or answers
     cannot be compared.
     """
     right = np.where(pool.there, pool.judged, 0.0)
-    votes = majority_votes(block, pool, [c.k for c in plan if c.metric == VOTES], subsets, seed)
+    votes = _majority_votes(block, pool, [c.k for c in plan if c.metric == VOTES], subsets, seed)
     for curve in plan:
         if curve.metric == "avg":
             yield right.sum(axis=1) / pool.size
@@ -234,10 +234,10 @@ def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: i
             voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
             yield np.where(pool.incomparable, np.nan, voted)
         else:
-            yield best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
+            yield _best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
 
 
-def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
+def _best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
     """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
     valid = pool.code >= 0
     ranked, _ = by_falling_score(pool.code, scores.score)
@@ -247,7 +247,7 @@ def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.n
     return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
 
 
-def majority_votes(
+def _majority_votes(
     block: LogBlock, pool: LoggedPool, sizes: Sequence[int], subsets: int, seed: int
 ) -> dict[int, np.ndarray]:
     """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
@@ -271,15 +271,15 @@ def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     return np.where(leader[:, 0] >= 0, pool.judged[np.arange(len(seen)), first], 0.0)
 
 
-def curves_table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
+def curves_table(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Means and intervals of all curves of a pool, of those on the same examples from one set of resamples."""
     tables = pl.concat([_table(part, settings) for part in found.parts()])
     places = {curve: place for place, curve in enumerate(found.plan)}
-    order = [places[Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
+    order = [places[_Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
     return tables[np.argsort(order)]
 
 
-def _table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
+def _table(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
     plan, pool = found.plan, found.pool
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
     summary = summarise(partial(iter, [found.outcomes()]), names, settings=settings).summary
@@ -303,7 +303,7 @@ PAIR_SCHEMA = pl.Schema({
 SEES_GOLD = "pass"
 
 
-def curve_pairs(found: Sequence[PoolCurves], settings: Settings) -> pl.DataFrame:
+def curve_pairs(found: Sequence[_PoolCurves], settings: Settings) -> pl.DataFrame:
     """First minus second at each number of traces, each interval for its pair alone; pass@k, which sees gold, has none.
 
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
@@ -314,7 +314,7 @@ def curve_pairs(found: Sequence[PoolCurves], settings: Settings) -> pl.DataFrame
     return pl.concat(made)
 
 
-def _within(found: PoolCurves, settings: Settings) -> pl.DataFrame:
+def _within(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Pairs of the lines of a pool."""
     steps = sorted({curve.k for curve in found.plan if curve.k > 1})
     lines = [[i for i, curve in enumerate(found.plan) if curve.k == k and _counts(curve)] for k in steps]
@@ -323,7 +323,7 @@ def _within(found: PoolCurves, settings: Settings) -> pl.DataFrame:
     return _compared(found, owners, lines, pairs, settings)
 
 
-def _between(one: PoolCurves, other: PoolCurves, settings: Settings) -> pl.DataFrame:
+def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Pairs of the same line of two pools."""
     shared = one.examples["example_id"].is_in(other.examples["example_id"].implode()).to_numpy()
     if not shared.any():
@@ -334,17 +334,17 @@ def _between(one: PoolCurves, other: PoolCurves, settings: Settings) -> pl.DataF
     places = {curve: len(one.plan) + i for i, curve in enumerate(other.plan)}
     pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
     owners = [(found.pool, curve) for found in (one, other) for curve in found.plan]
-    both = PoolCurves(one.pool, one.plan + other.plan, values, examples)
+    both = _PoolCurves(one.pool, one.plan + other.plan, values, examples)
     return _compared(both, owners, pairs, pairs, settings)
 
 
-def _counts(curve: Curve) -> bool:
+def _counts(curve: _Curve) -> bool:
     return curve.metric != SEES_GOLD
 
 
 def _compared(
-    found: PoolCurves,
-    owners: Sequence[tuple[str, Curve]],
+    found: _PoolCurves,
+    owners: Sequence[tuple[str, _Curve]],
     groups: Sequence[Sequence[int]],
     pairs: Sequence[tuple[int, int]],
     settings: Settings,
@@ -365,8 +365,8 @@ def _compared(
 
 
 def _on_their_examples(
-    found: PoolCurves,
-    owners: Sequence[tuple[str, Curve]],
+    found: _PoolCurves,
+    owners: Sequence[tuple[str, _Curve]],
     lines: np.ndarray,
     groups: Sequence[Sequence[int]],
     pairs: Sequence[tuple[int, int]],
@@ -386,7 +386,7 @@ def _on_their_examples(
 
 def _rows(
     rows: dict[tuple[int, int], dict[str, object]],
-    owners: Sequence[tuple[str, Curve]],
+    owners: Sequence[tuple[str, _Curve]],
     pairs: Sequence[tuple[int, int]],
 ) -> Iterator[tuple[object, ...]]:
     for first, second in pairs:

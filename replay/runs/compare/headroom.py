@@ -118,7 +118,7 @@ class Headroom:
             yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
 
 
-def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
+def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     """The parts of the gap of every policy and example, from one pass over the log.
 
     `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
@@ -131,8 +131,8 @@ def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
         for one in found:
             names = slices[one.number]
-            parts[:, one.number] = np.where(one.on, gap_of(block, one.path, names), parts[:, one.number])
-            could[one.number] |= gap_could_be(block, one.path, names, one.on)
+            parts[:, one.number] = np.where(one.on, _gap_of(block, one.path, names), parts[:, one.number])
+            could[one.number] |= _gap_could_be(block, one.path, names, one.on)
         for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
             seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
@@ -141,7 +141,7 @@ def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
         could[number, SELECTED] = missed
 
 
-def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
+def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
     """Generation, stopping and selection of a path (3, E); `names`: the slices that its answer may come from.
 
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
@@ -159,7 +159,7 @@ def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarra
     return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
 
 
-def gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
+def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
     """Whether each part (parts,) could be other than 0 on some of the examples `on` (E,) for what a path pays there.
 
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
@@ -209,7 +209,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
     found = summarise(
-        lambda: gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
+        lambda: _gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
     )
     told = pl.DataFrame(
         {
@@ -233,7 +233,7 @@ def headroom(
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
     """
     summariser, names = found.summariser, found.summariser.names
-    oracle, baseline = oracle_of(found, oracle), summariser.baseline if baseline is None else baseline
+    oracle, baseline = _oracle_of(found, oracle), summariser.baseline if baseline is None else baseline
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
     settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
@@ -278,7 +278,7 @@ def headroom(
     )
 
 
-def oracle_of(found: Findings, named: str | None) -> str:
+def _oracle_of(found: Findings, named: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
     names = found.summariser.names
     if named is not None:

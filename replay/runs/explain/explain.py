@@ -181,7 +181,7 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
     return found[name]
 
 
-def header_of(
+def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
     """What stands above an explanation; a result that was saved without texts has no question."""
@@ -218,9 +218,9 @@ def explain_fitted(
     block = read_block(log, row, BlockRequest(needs, asked.measure, asked.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
-    header = header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
+    header = _header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
     ending, outcomes = _ended(block, chosen, asked.prices is not None, acts)
-    written = texts_of(stages, read_texts(log, example, needs)) if texts else None
+    written = _texts_of(stages, read_texts(log, example, needs)) if texts else None
     return Explanation(header, stages, ending, outcomes, written)
 
 
@@ -247,9 +247,11 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:
-        return ending_of(row, f"mean over {rows} {policy.rows_of(evaluator)}: "), frame
+        return _ending_of(row, f"mean over {rows} {policy.rows_of(evaluator)}: "), frame
     why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
-    return ending_of(row, "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "), frame
+    return _ending_of(
+        row, "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "
+    ), frame
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served: bool) -> pl.DataFrame:
@@ -262,7 +264,7 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
-def ending_of(row: Mapping[str, Any], why: str) -> str:
+def _ending_of(row: Mapping[str, Any], why: str) -> str:
     """An ending in words, from a row of outcomes, behind `why` it ended or what it is a mean over."""
     if row["answers"] is not None:
         return f"{why}{_judged(row)}; {_answers(row['answers'])}; {_paid(row)}"
@@ -297,7 +299,7 @@ def _count(number: float, what: str, form: str = "g") -> str:
     return f"{shown} {what}" + ("" if shown == "1" else "s")
 
 
-def texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
+def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
     """The texts of the traces that stages looked at, each once, in their order; `logged` has them by slice, sample."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
     wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
@@ -333,13 +335,13 @@ def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame,
     asked = found.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
-    ending = ending_of(outcome, "" if why is None else f"{why}: ")
+    ending = _ending_of(outcome, "" if why is None else f"{why}: ")
     return Explanation(
-        header_of(example, asked.get("question"), asked["gold"], record, found.simulated),
+        _header_of(example, asked.get("question"), asked["gold"], record, found.simulated),
         stages,
         ending if stages else f"{SEVERAL}; {ending}",
         row,
-        texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
+        _texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
     )
 
 

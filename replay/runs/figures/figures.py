@@ -26,7 +26,7 @@ OPTIONS = ("baseline", "oracle", "policies", "cost", "log")
 
 
 @dataclass(frozen=True)
-class FigureKind:
+class _FigureKind:
     """`shows`: what it draws; `make`: what from; `takes`: the options that it takes."""
 
     shows: str
@@ -35,18 +35,18 @@ class FigureKind:
 
 
 FIGURES = {
-    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("policies", "cost")),
-    "forest": FigureKind("differences to a baseline with simultaneous limits", forest_data, ("baseline", "policies")),
-    "headroom": FigureKind(
+    "frontier": _FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("policies", "cost")),
+    "forest": _FigureKind("differences to a baseline with simultaneous limits", forest_data, ("baseline", "policies")),
+    "headroom": _FigureKind(
         "the gap to always right: generation, stopping, selection", headroom_data, ("baseline", "oracle", "policies")
     ),
-    "stopping": FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
-    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
-    "gates": FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
+    "stopping": _FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
+    "scores": _FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
+    "gates": _FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
 }
 
 
-def figure_kind(name: str, given: Sequence[str] = ()) -> FigureKind:
+def figure_kind(name: str, given: Sequence[str] = ()) -> _FigureKind:
     """The figure of a name. ThinkbackError where there is none, or it does not take one of the options given."""
     require_known(name, FIGURES, f"no figure is called `{name}`")
     kind = FIGURES[name]

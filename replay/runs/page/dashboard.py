@@ -43,7 +43,7 @@ ROOM = 40_000
 @dataclass(frozen=True, eq=False)
 class _Shown:
     data: Json
-    examples: ShownExamples
+    examples: _ShownExamples
     packed: str
 
 
@@ -133,7 +133,7 @@ ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 
 @dataclass(frozen=True, eq=False)
-class ShownExamples:
+class _ShownExamples:
     """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
 
     `sizes`: the bytes of each file's texts.
@@ -182,7 +182,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def examples_of(
     found: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
-) -> ShownExamples:
+) -> _ShownExamples:
     """The examples of a result, at most so many, and fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
@@ -210,7 +210,7 @@ def examples_of(
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
     files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
-    return ShownExamples(data, frame["example_id"], folder, files, sizes)
+    return _ShownExamples(data, frame["example_id"], folder, files, sizes)
 
 
 def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:

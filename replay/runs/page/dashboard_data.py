@@ -113,10 +113,10 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
         for policy, *values in frame.select("policy", *told).iter_rows():
             for part, value in zip(told, values, strict=True):
                 told[part][place[policy]] = number_of(value)
-        yield {**form_of(column), "metric": metric, **told}
+        yield {**_form_of(column), "metric": metric, **told}
 
 
-def form_of(column: OutcomeColumn) -> Json:
+def _form_of(column: OutcomeColumn) -> Json:
     """How the numbers of a metric are written."""
     return {
         "label": printable(column.heading),

@@ -28,7 +28,7 @@ REASONS = 3
 
 
 @dataclass
-class BaselineSet:
+class _BaselineSet:
     """What leaving out examples for the sake of other policies does to the baseline's number.
 
     `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
@@ -89,7 +89,7 @@ class Coverage:
     order_s: Mapping[str, float] = field(default_factory=dict)
     unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
-    baseline: BaselineSet | None = None
+    baseline: _BaselineSet | None = None
 
     @property
     def kept(self) -> int:
@@ -142,7 +142,7 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: 
     names = [policy.name for policy in policies]
     base = names.index(baseline) if baseline in names else None
     # Where a policy that ranks all examples acts is not decided yet.
-    baseline_set = None if base is None else BaselineSet(names[base], policies[base].ranking is None)
+    baseline_set = None if base is None else _BaselineSet(names[base], policies[base].ranking is None)
     by_some = first = 0
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}

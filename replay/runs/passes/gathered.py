@@ -46,7 +46,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class _Tally:
     """What else a block tells, by slices of it and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
@@ -81,7 +81,7 @@ class GatheredBlock:
     shares: Shares | None
     branches: Mapping[str, BranchBlock]
     gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    tally: Tally
+    tally: _Tally
     keeper: Keeper
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
     return Shares(version, example, word.astype(np.int64), share)
 
 
-def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> Tally:
+def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
     """What a block tells beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
@@ -219,7 +219,7 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
     outside: Counter[tuple[tuple[str, ...], str]] = Counter()
     for (word, slices), count in zip(*np.unique(block.outside[:, 1:], axis=0, return_counts=True), strict=True):
         outside[block.slices[slices], block.vocabulary[int(word)]] += int(count)
-    return Tally(
+    return _Tally(
         valid=Counter({name: int((pool.code >= 0).sum()) for name, pool in there.items()}),
         behind_gaps=Counter({name: int(pool.behind_gap.sum()) for name, pool in block.pools.items()}),
         outside=outside,

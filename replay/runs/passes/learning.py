@@ -65,13 +65,13 @@ def fit_policies(
     `measure` judges traces in place of `correct`. Raises where a development split overlaps `reported`, or the rows of
     `conformal` those that its scores were fitted on.
     """
-    fitter = Fitter(log, contents, reported, measure)
+    fitter = _Fitter(log, contents, reported, measure)
     for part in (part for policy in policies for part in nested(policy)):
         fitter.check_apart(part)
     return tuple(policy.learn(fitter.fit) for policy in policies)
 
 
-class Fitter:
+class _Fitter:
     """Fits each setting once, on the rows where its condition holds."""
 
     def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:

@@ -48,7 +48,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
 
     `identified`: with the ids of traces.
     """
-    most = widest(plan.contents, policies)
+    most = _widest(plan.contents, policies)
     chunk = chunk_size(len(policies), most)
     wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
@@ -95,7 +95,7 @@ def paths(
         first = here.stop
 
 
-def widest(contents: Contents, policies: Sequence[Policy]) -> int:
+def _widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
     return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
 

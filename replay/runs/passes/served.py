@@ -160,18 +160,18 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
                 continue
             checked.add(seen)
             name = f"{rule.rule} of policy `{policy.name}`"
-            step = looks_ahead(rule)
+            step = _looks_ahead(rule)
             if step is not None:
                 raise ThinkbackError(
                     f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
                 )
-            if depends_on_other_examples(rule):
+            if _depends_on_other_examples(rule):
                 raise ThinkbackError(
                     f"{name} looks at other examples: its {rule.says}s change when some of them are left out"
                 )
 
 
-def looks_ahead(rule: Untrusted) -> int | None:
+def _looks_ahead(rule: Untrusted) -> int | None:
     """First step after which what the rule says depends on what comes later (None: nowhere).
 
     Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
@@ -184,7 +184,7 @@ def looks_ahead(rule: Untrusted) -> int | None:
     return None
 
 
-def depends_on_other_examples(rule: Untrusted) -> bool:
+def _depends_on_other_examples(rule: Untrusted) -> bool:
     """Whether what the rule says of an example depends on which other examples there are."""
     whole = rule.decide(rule.seen)
     examples = len(whole)

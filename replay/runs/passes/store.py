@@ -40,7 +40,7 @@ KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class ServedPiece:
+class _ServedPiece:
     """Some examples of a block, under the policies that are reported."""
 
     block: GatheredBlock
@@ -116,12 +116,12 @@ class ServedOutcomes:
         gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
         return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
 
-    def _pieces(self, chosen: np.ndarray) -> Iterator[ServedPiece]:
+    def _pieces(self, chosen: np.ndarray) -> Iterator[_ServedPiece]:
         first = 0
         for block in self.gathered.blocks:
             here = np.flatnonzero(chosen[first : first + len(block)])
             if len(here):
-                yield ServedPiece(block, self.reported, self.examples.labels, first, here)
+                yield _ServedPiece(block, self.reported, self.examples.labels, first, here)
             first += len(block)
 
     @property
@@ -137,7 +137,7 @@ class ServedOutcomes:
             made = {name: self._column(name, piece, names, chosen) for name in wanted}
             yield pl.DataFrame(made, schema={name: self.schema[name] for name in wanted})
 
-    def _column(self, name: str, piece: ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
+    def _column(self, name: str, piece: _ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
         """One column of a chunk, policy after policy."""
         size = piece.size
         if name == "policy":
@@ -165,7 +165,7 @@ def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
-def _answers(piece: ServedPiece, policies: Ints) -> pl.Series:
+def _answers(piece: _ServedPiece, policies: Ints) -> pl.Series:
     """The answers with their shares of means over several rows, null of single rows."""
     shares, rows = piece.block.shares, len(policies) * piece.size
     entries = [] if shares is None else list(_entries(piece, shares, policies))
@@ -189,7 +189,7 @@ def _null_words(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _entries(piece: ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _entries(piece: _ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, entry of the shares), policy by policy."""
     place = np.full(len(piece.block), -1)
     place[piece.chosen] = np.arange(piece.size)

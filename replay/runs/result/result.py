@@ -42,7 +42,7 @@ FEW = 6
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyResult:
+class _PolicyResult:
     """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
 
     record: PolicyRecord
@@ -136,12 +136,12 @@ class Result(Findings):
         return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
 
     @checks_arguments(name="a policy's name")
-    def policy(self, name: str) -> PolicyResult:
+    def policy(self, name: str) -> _PolicyResult:
         """What was found of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
         found = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
-        return PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
+        return _PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
 
     @checks_arguments(policy="a policy's name", example="an example_id")
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:

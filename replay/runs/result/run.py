@@ -231,7 +231,7 @@ def _provenance(
 
 
 @dataclass(frozen=True)
-class CheckedPolicies:
+class _CheckedPolicies:
     """A policy file that is sound. `policies`: one for each value of a sweep; with a log, by its names.
 
     `examples`: how many the log has that would be reported, and `notes` its warnings; None and none without a log.
@@ -245,14 +245,14 @@ class CheckedPolicies:
 @checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
 def check_policies(
     policies: GivenPolicies, log: AnyLog | None = None, *, rules: GivenRules = None, where: str | None = None
-) -> CheckedPolicies:
+) -> _CheckedPolicies:
     """Check a policy file, and with a log its pools, verifiers, signals, actions and columns.
 
     Whether pools have enough traces on enough examples, a replay tells. Raises ThinkbackError for what is wrong.
     """
     file = load_policies(policies, rules)
     if log is None:
-        return CheckedPolicies(file.policies)
+        return _CheckedPolicies(file.policies)
     found, contents = opened(log)
     chosen, examples, notes = resolved(found, contents, file, file.measure, where)
-    return CheckedPolicies(chosen, len(examples.frame), notes)
+    return _CheckedPolicies(chosen, len(examples.frame), notes)

@@ -38,7 +38,7 @@ def policy_record(policy: Policy) -> PolicyRecord:
     """A policy as data."""
     return PolicyRecord(
         policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
-        policy.flips_against, policy.label, describe_policy(policy),
+        policy.flips_against, policy.label, _describe_policy(policy),
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
     return max(votes)[2] if votes else None
 
 
-def describe_policy(policy: Policy) -> dict[str, Any]:
+def _describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
     own = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
@@ -96,7 +96,7 @@ def finite(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """A setting as plain data: what records itself does, and dataclasses give their settings."""
     if isinstance(value, Policy):
-        return describe_policy(value)
+        return _describe_policy(value)
     if hasattr(value, "record"):
         return value.record()
     if is_dataclass(value) and not isinstance(value, type):

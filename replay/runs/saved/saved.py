@@ -80,7 +80,7 @@ def _statistics(made: Summary) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class SavedOutcomes:
+class _SavedOutcomes:
     """The outcomes in a file, of examples in the same order."""
 
     folder: SavedFolder
@@ -124,11 +124,11 @@ class SavedOutcomes:
             chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
             if len(chosen):
                 keys = [*names, ANSWER]
-                yield SavedPiece(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
+                yield _SavedPiece(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
 
 
 @dataclass(frozen=True, eq=False)
-class SavedPiece:
+class _SavedPiece:
     """Some examples of a row group; a column is read when it is first asked for."""
 
     parquet: pq.ParquetFile
@@ -200,7 +200,7 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     names = tuple(policy.name for policy in policies)
     by = tuple(record["by"])
     summariser = Summariser(
-        outcomes=SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
+        outcomes=_SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
         policies=policies,
         metric=record["metric"],
         cost=record["cost"],

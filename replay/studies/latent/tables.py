@@ -40,19 +40,19 @@ SHORT = {"MATH500": "MATH"}
 """What table 4 calls a data set."""
 
 
-def published_row(table: str, dataset: str) -> PublishedRow:
+def _published_row(table: str, dataset: str) -> PublishedRow:
     """The areas of a data set in table 1, 2 or 3."""
     name = WORK.dataset(dataset)
     return WORK.row(table, dataset, benchmark=name)
 
 
-def published_transfer(dataset: str) -> PublishedRow:
+def _published_transfer(dataset: str) -> PublishedRow:
     """The areas of a verifier that was trained on a data set (table 4)."""
     name = WORK.dataset(dataset)
     return {} if name is None else WORK.row("4", dataset, trained_on=SHORT.get(name, name))
 
 
-def is_of(name: str, column: str, columns: Mapping[str, str]) -> bool:
+def _is_of(name: str, column: str, columns: Mapping[str, str]) -> bool:
     """Whether a model or verifier of a log, by its name, is that of a published column."""
     return _plain(columns[column]) in _plain(name)
 
@@ -110,7 +110,7 @@ def _compared(over: str) -> Sheet[LatentStudy]:
         own = rewards(studies)
         if over == POOLED and any(study.asked.published for study in studies):
             made += [intervals(told, key, 3, drop=2) for key, told in REWARDS.items()]
-            own = [name for name in own if not any(is_of(name, key, REWARDS) for key in REWARDS)]
+            own = [name for name in own if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
         return made + [intervals(f"`{name}`", name, 3, drop=1) for name in own]
 
     def rows(study: LatentStudy) -> Iterator[Row]:
@@ -123,9 +123,9 @@ def _compared(over: str) -> Sheet[LatentStudy]:
             }
             for name in pool.traces.scores:
                 area = _area(study, pool.signals[name], over)
-                keys = [key for key in REWARDS if is_of(name, key, REWARDS)] or [name]
+                keys = [key for key in REWARDS if _is_of(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
-            theirs = published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
+            theirs = _published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
             yield Row((pool.pool, pool.verifier), values=values, published=theirs)
 
     return Sheet(
@@ -168,7 +168,7 @@ def _models_of(studies: Studies) -> list[str]:
 def _model_columns(studies: Studies) -> list[Column]:
     published = any(study.asked.published for study in studies)
     made = [intervals(told, key, 3) for key, told in MODELS.items()] if published else []
-    own = [name for name in _models_of(studies) if not (published and any(is_of(name, key, MODELS) for key in MODELS))]
+    own = [name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))]
     return made + [intervals(name, f"{name}_auc", 3) for name in own]
 
 
@@ -177,9 +177,9 @@ def _by_model(study: LatentStudy) -> Iterator[Row]:
     for pool in study.shown:
         if pool.pool in study.models:
             name, area = study.models[pool.pool], _area(study, pool.latent)
-            for key in (f"{name}_auc", *(key for key in MODELS if is_of(name, key, MODELS))):
+            for key in (f"{name}_auc", *(key for key in MODELS if _is_of(name, key, MODELS))):
                 values.setdefault(key, area)
-    theirs = published_row("2", study.dataset) if study.asked.published else {}
+    theirs = _published_row("2", study.dataset) if study.asked.published else {}
     yield Row((), values=values, published=theirs)
 
 
@@ -193,7 +193,7 @@ OWN, OTHER = "phi_lilave_auc", "llama_lilave_auc"
 
 def _readers(study: LatentStudy) -> Iterator[Row]:
     found, own = study.ablations.readers, study.states
-    theirs = published_row("3", study.dataset) if study.asked.published else {}
+    theirs = _published_row("3", study.dataset) if study.asked.published else {}
     others = [name for name in found if name != own]
     for number, name in enumerate(others or [""]):
         values = {OWN: shown(found.get(own)), OTHER: shown(found.get(name))}
@@ -222,7 +222,7 @@ def _tested(studies: Studies) -> list[Column]:
 
 
 def _trained(study: LatentStudy) -> Iterator[Row]:
-    yield Row((), study, published=published_transfer(study.dataset) if study.asked.published else {})
+    yield Row((), study, published=_published_transfer(study.dataset) if study.asked.published else {})
 
 
 TRANSFER = Sheet[LatentStudy](

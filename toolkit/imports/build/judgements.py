@@ -20,7 +20,7 @@ _PAIR = ("example_id", "answer")
 
 
 @dataclass(frozen=True)
-class JudgedTraces:
+class _JudgedTraces:
     """Traces with `answer`, `correct`, `opaque` and `contested`; and what happened, in traces."""
 
     frame: pl.DataFrame
@@ -79,7 +79,7 @@ def possible_marks(mapping: ImportMapping) -> set[str]:
 
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
-) -> JudgedTraces:
+) -> _JudgedTraces:
     """Settle `correct` and `contested` for every trace of `frame`, which `with_answers` made; see the module's words.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
@@ -112,7 +112,7 @@ def judge_traces(
         reread=pl.col("reread").sum(),
         blind_examples=example.filter(pl.col("blind") & ~opaque & verdict.is_not_null()).n_unique(),
     )
-    return JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))
+    return _JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))
 
 
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:

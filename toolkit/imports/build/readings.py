@@ -39,7 +39,7 @@ Reading = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class Cure:
+class _Cure:
     """The options `settings` would make `helped` of the `tried` traces right, or else readable.
 
     `harms`: whether they would make others wrong. `elsewhere`: whether other traces need other options.
@@ -110,7 +110,7 @@ class _Tried:
         return self.sample[column] if way is None else read_answers(self.sample[column], [way])
 
 
-def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
+def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _Cure | None:
     """The least change of the rules that makes most answers of a sample right, or else readable.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone.
@@ -124,17 +124,17 @@ def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     best = max(right, key=lambda place: right[place])
     if right[best] > _GAIN * height:
         harm = rest.right(changes[best]) < rest.right(changes[0])
-        return Cure(_settings(mapping, changes[best]), right[best], height, harms=harm)
+        return _Cure(_settings(mapping, changes[best]), right[best], height, harms=harm)
     column = _columns(mapping)[-1]
     ways = _WAYS if sample["gold"].null_count() == height else _MARKS
     readable = {way: tried.read(column, way).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        return Cure(_settings(mapping, _Change(rules.kind, (column, way), None)), readable[way], height, reads=True)
+        return _Cure(_settings(mapping, _Change(rules.kind, (column, way), None)), readable[way], height, reads=True)
     return None
 
 
-def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
+def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _Cure | None:
     """The kind of answer in whose form several wrong answers of a sample are exactly their gold.
 
     `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
@@ -152,7 +152,7 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
     numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
     harm = numbers or rest.right(change) < rest.right(now)
-    return Cure(_settings(mapping, change), helped[best], sample.height, harms=harm)
+    return _Cure(_settings(mapping, change), helped[best], sample.height, harms=harm)
 
 
 def _text_setting(mapping: ImportMapping) -> str | None:
@@ -218,7 +218,7 @@ _PLAIN = ~pl.col("opaque").fill_null(False)
 
 
 @dataclass(frozen=True)
-class WrongAnswer:
+class _WrongAnswer:
     """A wrong answer beside its gold. `answer` is null where none was read; `text` is then what it was read from."""
 
     example_id: str
@@ -228,7 +228,7 @@ class WrongAnswer:
 
 
 @dataclass(frozen=True)
-class ReadCounts:
+class _ReadCounts:
     """Traces; those that were judged and are right; those without a readable answer."""
 
     traces: int
@@ -248,16 +248,16 @@ class ReadCounts:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class _Doubt:
     """Traces of which nearly nothing is right or readable, and what is likely to help.
 
     `dataset` and `pool` are null where all traces are meant.
     """
 
-    counts: ReadCounts
+    counts: _ReadCounts
     dataset: str | None
     pool: str | None
-    cure: Cure | None
+    cure: _Cure | None
 
     @property
     def whose(self) -> str:
@@ -271,22 +271,22 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class Readings(ReadCounts):
+class Readings(_ReadCounts):
     """What was read of all traces, some wrong ones, and what is doubted; `unnamed` are further data sets in pools.
 
     `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer. `form`:
     what would make several wrong answers their gold, of those that are not doubted.
     """
 
-    wrong: tuple[WrongAnswer, ...]
-    doubts: tuple[Doubt, ...]
+    wrong: tuple[_WrongAnswer, ...]
+    doubts: tuple[_Doubt, ...]
     unnamed: int
     only_source: bool
     idle: str | None
-    form: Cure | None = None
+    form: _Cure | None = None
 
     @property
-    def cure(self) -> Cure | None:
+    def cure(self) -> _Cure | None:
         """What is likely to help against the first doubt."""
         return self.doubts[0].cure if self.doubts else None
 
@@ -316,7 +316,7 @@ class Readings(ReadCounts):
         return "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
 
 
-def _doubted(doubt: Doubt) -> str:
+def _doubted(doubt: _Doubt) -> str:
     counts = doubt.counts
     if counts.unreadable:
         readable = counts.traces - counts.unread
@@ -338,11 +338,11 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         traces = traces.with_columns(dataset=pl.lit(datasets["dataset"].first(), pl.String))
     sampled = _Sampled(opened, traces, datasets.select("example_id", "gold"))
     groups = sampled.counts()
-    every = ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
+    every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
     doubts = list(_doubts(groups))
     found = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
     if every.doubtful:
-        whole = _cured(sampled, Doubt(every, None, None, None), mapping)
+        whole = _cured(sampled, _Doubt(every, None, None, None), mapping)
         found = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
         doubts, found = (doubts, found) if found else ([whole], [whole])
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
@@ -358,20 +358,20 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     )
 
 
-def _doubts(groups: pl.DataFrame) -> Iterator[Doubt]:
+def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
     """The data sets in pools that are doubtful, the largest first."""
     for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
-        counts = ReadCounts(*(row[name] for name in _COUNTS))
+        counts = _ReadCounts(*(row[name] for name in _COUNTS))
         if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
-            yield Doubt(counts, row["dataset"], row["pool"], None)
+            yield _Doubt(counts, row["dataset"], row["pool"], None)
 
 
-def _enough(cure: Cure | None) -> bool:
+def _enough(cure: _Cure | None) -> bool:
     """Whether a cure leaves nothing that another could help."""
     return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
 
 
-def _several(sampled: _Sampled, doubts: Sequence[Doubt], mapping: ImportMapping) -> list[Doubt]:
+def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
     """The data sets in pools to be named where these need different settings; none where one helps all, or none any."""
     cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
@@ -380,14 +380,14 @@ def _several(sampled: _Sampled, doubts: Sequence[Doubt], mapping: ImportMapping)
     return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
 
 
-def _cured(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> Doubt:
+def _cured(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
     """A doubt with what is likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=_likely_cure(sample, others, mapping))
 
 
-def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> Cure | None:
+def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
     """What would make wrong answers their gold, of those that are not doubted."""
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
@@ -411,14 +411,14 @@ class _Sampled:
         )
         return collect(grouped, self.log)
 
-    def wrong(self, meant: pl.Expr) -> tuple[WrongAnswer, ...]:
+    def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
         """Some wrong answers, and then some that could not be read."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
         shown = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
         if len(shown) < _SHOWN:
             shown += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
         names = ("example_id", "answer", "gold", "text")
-        return tuple(WrongAnswer(*(row[name] for name in names)) for row in shown[:_SHOWN])
+        return tuple(_WrongAnswer(*(row[name] for name in names)) for row in shown[:_SHOWN])
 
     def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
         """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""

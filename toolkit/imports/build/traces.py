@@ -33,7 +33,7 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True)
-class Repeats:
+class _Repeats:
     """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
 
     Samples that are all `alike` may be just that, unless no run is `single`, of several examples.
@@ -46,7 +46,7 @@ class Repeats:
 
 
 @dataclass(frozen=True)
-class Solved:
+class _Solved:
     """Traces with ids and parents; `duplicates` were dropped, `numbered` got further indices.
 
     `repeats` are numbered by the order of rows that come twice, as in a run that was appended to itself. `namesakes`
@@ -56,7 +56,7 @@ class Solved:
     frame: pl.DataFrame
     duplicates: int
     numbered: int
-    repeats: Repeats
+    repeats: _Repeats
     namesakes: int
 
 
@@ -102,7 +102,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> Solved:
+def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> _Solved:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -113,13 +113,13 @@ def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) 
     solves = _name(solves)
     revisions = frame.filter(pl.col("action") != "solve")
     if not revisions.height:
-        return Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
+        return _Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
     revisions = _find_parents(rows, revisions, solves)
     revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
     revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
     whole = pl.concat([solves, revisions], how="diagonal_relaxed")
     repeats, namesakes = _repeats(rows, mapping, whole), _namesakes(rows, whole)
-    return Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
+    return _Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
 
 
 def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
@@ -176,11 +176,11 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
     return int(told.filter(pl.col("paths") > 1)["traces"].sum())
 
 
-def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> Repeats:
+def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> _Repeats:
     """Compare the halves of the runs that are numbered by row order."""
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
-        return Repeats()
+        return _Repeats()
     codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
     coded = ordered.select(*_RUN, "sample_index", code=codes.gather(ordered["row"])).sort("sample_index")
     half = pl.len() // 2
@@ -196,7 +196,7 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> R
         single=(~twice).sum(),
         ordered=pl.col("example_id").n_unique(),
     )
-    return Repeats(**found.row(0, named=True))
+    return _Repeats(**found.row(0, named=True))
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:

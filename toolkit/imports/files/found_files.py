@@ -306,7 +306,7 @@ def _plain(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Addresses:
+class _Addresses:
     """The files that are meant, each once; `folder`: where what lies beside them is looked for.
 
     `left_out`: files of folders whose paths do not tell what they should.
@@ -330,16 +330,16 @@ class FolderRules:
     beside: str | None = None
 
 
-def find_tables(sources: Sequence[str], rules: FolderRules) -> Addresses:
+def find_tables(sources: Sequence[str], rules: FolderRules) -> _Addresses:
     """The files that names, globs and folders mean. ThinkbackError where there are none."""
     each = [_find(str(source), rules) for source in sources]
     if not each:
         raise ThinkbackError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for found in each for file in found.files))
-    return Addresses(files, each[0].folder, sum(found.left_out for found in each))
+    return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
 
-def _find(source: str, rules: FolderRules) -> Addresses:
+def _find(source: str, rules: FolderRules) -> _Addresses:
     """The tables that a file name, glob or folder means, sorted."""
     with _looking(source) as there:
         parts = [] if there.files else [_of_folder(there, folder, rules) for folder in there.folders]
@@ -347,11 +347,11 @@ def _find(source: str, rules: FolderRules) -> Addresses:
     if not found:
         raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
-        return Addresses((source,), source.rpartition("/")[0])
+        return _Addresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address, found))
     alone = there.folders == [there.root]
     beside = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
-    return Addresses(addresses, beside, sum(others for _, others in parts))
+    return _Addresses(addresses, beside, sum(others for _, others in parts))
 
 
 def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[str], int]:

@@ -36,7 +36,7 @@ class PathError(ValueError):
 
 
 @dataclass(frozen=True)
-class NestedPath:
+class _NestedPath:
     """`steps` from `column`: names of fields and places in lists."""
 
     text: str
@@ -46,10 +46,10 @@ class NestedPath:
 
 
 @dataclass(frozen=True)
-class PathUse:
+class _PathUse:
     """A path in an expression; `call` is the function around it, which may reduce a list: `min(`."""
 
-    path: NestedPath
+    path: _NestedPath
     call: str = ""
     end: str = ""
 
@@ -58,8 +58,8 @@ class PathUse:
 class Expression:
     """A value of a mapping as SQL with a name in each path's place."""
 
-    parts: tuple[str | PathUse, ...]
-    places: Mapping[str, PathUse] = field(default_factory=dict)
+    parts: tuple[str | _PathUse, ...]
+    places: Mapping[str, _PathUse] = field(default_factory=dict)
 
     @property
     def sql(self) -> str:
@@ -101,16 +101,16 @@ class Expression:
 
 def expression(value: str) -> Expression:
     """Find the paths in a value of a mapping."""
-    parts: list[str | PathUse] = []
+    parts: list[str | _PathUse] = []
     at = 0
     for found in _TOKEN.finditer(value):
         text = found["path"] or found["inner"]
         if text is None or text[:6].upper() == "ARRAY[":  # a list that SQL makes
             continue
-        parts += [value[at : found.start()], PathUse(_path(text), found["call"] or "", found["end"] or "")]
+        parts += [value[at : found.start()], _PathUse(_path(text), found["call"] or "", found["end"] or "")]
         at = found.end()
     parts.append(value[at:])
-    uses = [part for part in parts if isinstance(part, PathUse)]
+    uses = [part for part in parts if isinstance(part, _PathUse)]
     return Expression(tuple(parts), {f"{PLACE}{number}": use for number, use in enumerate(uses)})
 
 
@@ -126,9 +126,9 @@ def fields_of(value: object, column: str) -> list[str]:
     return [step for step in firsts if isinstance(step, str)]
 
 
-def _path(text: str) -> NestedPath:
+def _path(text: str) -> _NestedPath:
     column, *steps = _PART.findall(text)
-    return NestedPath(text, _unquoted(column), tuple(map(_step, steps)), text.endswith("?"))
+    return _NestedPath(text, _unquoted(column), tuple(map(_step, steps)), text.endswith("?"))
 
 
 def _unquoted(name: str) -> str:
@@ -142,7 +142,7 @@ def _step(text: str) -> str | int:
     return inside[1:-1].replace(quote * 2, quote) if quote in "'\"" else int(inside)
 
 
-def follow(frame: pl.DataFrame, path: NestedPath) -> pl.Series:
+def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
     """The values at the end of a path, one per row. PathError where no row can have any."""
     if path.column not in frame.columns:
         if not path.optional:
@@ -172,7 +172,7 @@ def _into(values: pl.Series, step: str | int) -> pl.Series | None:
     return None
 
 
-def _missed(values: pl.Series, step: str | int, path: NestedPath) -> str:
+def _missed(values: pl.Series, step: str | int, path: _NestedPath) -> str:
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         own = values.struct.fields
         return f"needs the field `{step}`, which its object lacks; {suggest(step, own)}; `{path.text}?` is null then"

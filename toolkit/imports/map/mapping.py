@@ -68,7 +68,7 @@ def _verifiers(given: Any, place: str) -> tuple[Values, ...]:
 
 
 @dataclass(frozen=True)
-class ExampleTable:
+class _ExampleTable:
     """`[examples]`: the log's columns, and further ones."""
 
     columns: Values
@@ -76,7 +76,7 @@ class ExampleTable:
 
 
 @dataclass(frozen=True)
-class TraceTable(ExampleTable):
+class TraceTable(_ExampleTable):
     """One `[traces]` table: which rows, which columns, their parent, verifiers and features."""
 
     where: Value | None
@@ -94,9 +94,9 @@ def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]
     return {"columns": _values(table, place, known, needed), "extra": extra}
 
 
-def _examples(given: Any, place: str) -> ExampleTable:
+def _examples(given: Any, place: str) -> _ExampleTable:
     needed = ("example_id", "dataset", "split", "question")
-    return ExampleTable(**_columns(given, place, (*schema_of("examples"), "extra"), needed))
+    return _ExampleTable(**_columns(given, place, (*schema_of("examples"), "extra"), needed))
 
 
 def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
@@ -254,7 +254,7 @@ class _MappingKeys:
     duplicates: str = setting("resumed", choices=("resumed", "first", "number"))
     finish_reasons: Mapping[str, str] = setting({})
     pools: Mapping[str, Any] = setting({}, read=_pools)
-    examples: ExampleTable = setting(read=_examples)
+    examples: _ExampleTable = setting(read=_examples)
     traces: tuple[TraceTable, ...] = setting(read=_traces)
     answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
     verifiers: tuple[Values, ...] = setting((), read=_verifiers)

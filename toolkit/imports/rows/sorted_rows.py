@@ -28,7 +28,7 @@ _MOST_ROWS = 2**40  # more than a block has
 
 
 @dataclass(frozen=True)
-class SortedRun:
+class _SortedRun:
     """A block's rows on disk. `keys`: those of its examples in order, their rows, and the first row of each."""
 
     path: Path
@@ -38,10 +38,10 @@ class SortedRun:
 
 
 @dataclass(frozen=True)
-class SortedRows:
+class _SortedRows:
     """Runs, the ranges (first, last) of keys that are taken at once, and the types of their rows."""
 
-    runs: Sequence[SortedRun]
+    runs: Sequence[_SortedRun]
     ranges: Sequence[tuple[str, str]]
     types: TableTypes
     rows: int
@@ -75,7 +75,7 @@ def sort_rows(
     prepare: Callable[[SourceTable], Prepared],
     texts: Collection[str],
     folder: Path,
-) -> tuple[SortedRows, int] | None:
+) -> tuple[_SortedRows, int] | None:
     """Sort what `prepare` makes of each block, and count the rows of the source.
 
     None where the types of blocks have nothing in common, or rows can't be written: then all must be seen at once.
@@ -87,7 +87,7 @@ def sort_rows(
         common = common_types([run.types for run in runs], texts)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    return SortedRows(runs, _ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
+    return _SortedRows(runs, _ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
 
 
 def _sorted_runs(
@@ -96,13 +96,13 @@ def _sorted_runs(
     texts: Collection[str],
     folder: Path,
     wanted: TableTypes | None,
-) -> tuple[list[SortedRun], int, TableTypes, bool]:
+) -> tuple[list[_SortedRun], int, TableTypes, bool]:
     """A run for each block, the rows read, and the types of all blocks; whether every block was of these types.
 
     Without types that are `wanted`, those of the first block are; once a block has others, only types are gathered. A
     block that can't be prepared counts as such a one, unless all types are the same in the end.
     """
-    runs: list[SortedRun] = []
+    runs: list[_SortedRun] = []
     failure: ThinkbackError | None = None
     types, read, stable = wanted, 0, True
     for number, block in enumerate(blocks):
@@ -130,7 +130,7 @@ def _alike(one: TableTypes, other: TableTypes) -> bool:
     return (one.held, one.numbers) == (other.held, other.numbers)
 
 
-def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> SortedRun:
+def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _SortedRun:
     """A block's rows, sorted by the keys of examples; AT keeps their order in the source."""
     frame = rows.frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(AT) + number * _MOST_ROWS)
     size = frame.estimated_size() / frame.height
@@ -141,10 +141,10 @@ def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> S
     path = folder / f"{number}.parquet"
     frame.write_parquet(path, compression="uncompressed", row_group_size=max(1, int(_GROUP_BYTES / max(size, 1))))
     counts = keys.alias(KEY).rle().struct.unnest().select(pl.col("value").alias(KEY), pl.col("len").cast(pl.Int64))
-    return SortedRun(path, counts.with_columns(first=pl.col("len").cum_sum() - pl.col("len")), size, types)
+    return _SortedRun(path, counts.with_columns(first=pl.col("len").cum_sum() - pl.col("len")), size, types)
 
 
-def _ranges(runs: Sequence[SortedRun]) -> list[tuple[str, str]]:
+def _ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
     """Neighbouring examples with about PART_BYTES of rows together."""
     if not runs:
         return []

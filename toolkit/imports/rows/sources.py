@@ -63,7 +63,7 @@ class SourceRules:
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class _SourceFile:
     """A file, its `path` below the folder that all files share, the columns that its path tells, and its run."""
 
     address: str
@@ -76,7 +76,7 @@ class SourceFile:
 class FoundFiles:
     """The files of an import, and which of the columns that their paths tell are numbers."""
 
-    files: tuple[SourceFile, ...]
+    files: tuple[_SourceFile, ...]
     numbers: Mapping[str, pl.DataType]
     folder: str
     """Where a mapping's `join` looks: the folder that is named, or that of the first file."""
@@ -90,7 +90,7 @@ class FoundFiles:
 
 
 @dataclass(frozen=True)
-class SourceFiles:
+class _SourceFiles:
     """The rows of all files, in the order given, and what identifies the files: (path, sha256)."""
 
     table: SourceTable
@@ -106,7 +106,7 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     named = _named(found, rules)
     told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in found]
-    files = (SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
+    files = (_SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
     return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
@@ -119,12 +119,12 @@ def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
 
-def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
+def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
     """Read files, globs and folders; ThinkbackError where nothing is found or a file can't be read."""
     return read_files(find_sources(sources, rules), rules)
 
 
-def read_files(found: FoundFiles, rules: SourceRules) -> SourceFiles:
+def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
     """Read all files as one table."""
     digests: dict[str, str] = {}
     tables = list(source_blocks(found, rules, None, digests))
@@ -134,7 +134,7 @@ def read_files(found: FoundFiles, rules: SourceRules) -> SourceFiles:
         raise ThinkbackError(
             f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
-    return SourceFiles(every, tuple(digests.items()))
+    return _SourceFiles(every, tuple(digests.items()))
 
 
 def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
@@ -177,7 +177,7 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
         before += table.frame.height
 
 
-def _placed(file: SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
+def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
     row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
     places = {"source_row": row, "source_file": pl.lit(plain_path(file.address).name), "source_path": pl.lit(file.path)}

@@ -22,7 +22,7 @@ VERDICTS = ("supported", "refuted", "not_enough", "none")
 
 
 @dataclass(frozen=True)
-class ValueRule:
+class _ValueRule:
     """A fault that one row can have: where `flagged` is true, `message` says what is wrong."""
 
     column: str
@@ -61,24 +61,24 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
     return None
 
 
-def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     contract = schema_of(table)
     for name, dtype in types.items():
         if _skipped(table, name):
             continue
         column = contract.get(name)
         if column is not None and not column.nullable:
-            yield ValueRule(name, "null", pl.col(name).is_null(), "is null where a value is required")
+            yield _ValueRule(name, "null", pl.col(name).is_null(), "is null where a value is required")
         if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
             flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
             message = "the list holds a null: leave the item out, or write its value"
-            yield ValueRule(name, "null item", flagged, message)
+            yield _ValueRule(name, "null item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
-            yield ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
+            yield _ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
         if name in COUNTS and column is not None:
             message = f"{{{name}}} is negative: write null for not recorded"
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
-            yield ValueRule(name, "negative", flagged, message)
+            yield _ValueRule(name, "negative", flagged, message)
     if kind_of(table) in _TABLE_RULES:
         yield from _TABLE_RULES[kind_of(table)](types)
 
@@ -95,61 +95,61 @@ def _skipped(table: str, name: str) -> bool:
     return name in ("text", "state") and name in schema_of(table)
 
 
-def _examples(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _examples(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     if "labels" not in types:
         return
     labels = pl.col("labels")
     flagged = labels.list.n_unique() != labels.list.len()
-    yield ValueRule("labels", "twice", flagged, "{labels} names a label twice")
+    yield _ValueRule("labels", "twice", flagged, "{labels} names a label twice")
     if "gold" in types:
         outside = (labels.list.len() > 0) & ~labels.list.contains(pl.col("gold")) & pl.col("gold").is_not_null()
         message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
-        yield ValueRule("gold", "outside", outside, message, ("labels",))
+        yield _ValueRule("gold", "outside", outside, message, ("labels",))
 
 
-def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _traces(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     parent = pl.col("parent_id") if "parent_id" in types else pl.lit(None, pl.String)
     solve = pl.col("action") == "solve"
     where = "parent_id" if "parent_id" in types else "action"
     message = "a trace with action `solve` has a parent: its parent_id must be null"
-    yield ValueRule(where, "solve with parent", solve & parent.is_not_null(), message)
+    yield _ValueRule(where, "solve with parent", solve & parent.is_not_null(), message)
     message = "action {action} needs the parent_id of the trace that it revises"
-    yield ValueRule(where, "revision without parent", ~solve & parent.is_null(), message, ("action",))
+    yield _ValueRule(where, "revision without parent", ~solve & parent.is_null(), message, ("action",))
     if "parent_id" in types:
         flagged = parent == pl.col("trace_id")
         message = "{parent_id} is the trace itself: name the trace it revises"
-        yield ValueRule("parent_id", "own parent", flagged, message)
+        yield _ValueRule("parent_id", "own parent", flagged, message)
     if "reads" in types:
         message = "a trace with action `solve` revises nothing: its reads must be null"
-        yield ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
+        yield _ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
     if "credit" in types:
-        yield ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
+        yield _ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
     if "correct" in types:
         answer = pl.col("answer") if "answer" in types else pl.lit(None, pl.String)
         message = "is true, but the answer is null: an answer that could not be read is wrong (false)"
-        yield ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
+        yield _ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
     if "opaque" in types:
         wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
         message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
-        yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
+        yield _ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
     if "completion_ids" in types:
         ids = pl.col("completion_ids")
         message = "the list holds a negative number: ids of tokens count from 0"
-        yield ValueRule("completion_ids", "negative item", ids.list.min() < 0, message)
+        yield _ValueRule("completion_ids", "negative item", ids.list.min() < 0, message)
         if "completion_tokens" in types:
             known = ~pl.col("tokens_estimated").fill_null(False) if "tokens_estimated" in types else pl.lit(True)
             flagged = known & (ids.list.len().cast(pl.Int64) > pl.col("completion_tokens"))
-            yield ValueRule("completion_ids", "length", flagged, _more_ids, ("completion_tokens",))
+            yield _ValueRule("completion_ids", "length", flagged, _more_ids, ("completion_tokens",))
     yield from _token_lists(types)
     if "contested" in types:
         names = [name for name in ("answer", "correct") if name in types]
         lacking = pl.any_horizontal(*(pl.col(name).is_null() for name in names), pl.lit(len(names) < 2))
         veiled = pl.col("opaque").fill_null(False) if "opaque" in types else pl.lit(False)
         message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
-        yield ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
+        yield _ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
 
 
-def _token_lists(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _token_lists(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     """What is told of the same tokens: entropies and ranks beside log-probabilities."""
 
     def message(name: str, row: dict[str, Any]) -> str:
@@ -157,51 +157,51 @@ def _token_lists(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
 
     if "token_entropies" in types:
         below = "the list holds a negative number: entropies begin at 0"
-        yield ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
+        yield _ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
     if "token_ranks" in types:
         below = "the list holds a number below 1: the rank of the most likely token is 1"
-        yield ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
+        yield _ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
     for name in ("token_entropies", "token_ranks"):
         if name in types and "token_logprobs" in types:
             flagged = pl.col(name).list.len() != pl.col("token_logprobs").list.len()
-            yield ValueRule(name, "length", flagged, partial(message, name), ("token_logprobs",))
+            yield _ValueRule(name, "length", flagged, partial(message, name), ("token_logprobs",))
 
 
 def _more_ids(row: dict[str, Any]) -> str:
     return f"has {len(row['completion_ids'])} ids, more than the {row['completion_tokens']} `completion_tokens`"
 
 
-def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _verifications(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     if "candidates" in types:
         message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
-        yield ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
+        yield _ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
     if "score" in types:
         paid = pl.any_horizontal(*(pl.col(name).is_not_null() for name in CALL_COSTS if name in types), pl.lit(False))
         message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
-        yield ValueRule("score", "nothing", pl.col("score").is_null() & ~paid, message)
+        yield _ValueRule("score", "nothing", pl.col("score").is_null() & ~paid, message)
     yield from _token_lists(types)
 
 
-def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _rounds(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     def message(name: str, of: str, row: dict[str, Any]) -> str:
         return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
 
     for name, of in (("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")):
         if name in types:
             flagged = pl.col(name).list.len() != pl.col(of).list.len()
-            yield ValueRule(name, "length", flagged, partial(message, name, of), (of,))
+            yield _ValueRule(name, "length", flagged, partial(message, name, of), (of,))
 
 
-def _checks(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+def _checks(_: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
         message = f"unknown {name} {{{name}}}: write one of {listed(known)}"
-        yield ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
+        yield _ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
     flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
     message = "{queries} but the verdict is `none`, which spends no query: write 0"
-    yield ValueRule("queries", "none", flagged, message)
+    yield _ValueRule("queries", "none", flagged, message)
 
 
-_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[ValueRule]]] = {
+_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[_ValueRule]]] = {
     "examples": _examples,
     "traces": _traces,
     "verifications": _verifications,

@@ -72,7 +72,7 @@ class Worth:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredSignal:
+class _ScoredSignal:
     """A score (N,) and what can be said of it. `widened`: by what its standard error is multiplied."""
 
     name: str
@@ -82,7 +82,7 @@ class ScoredSignal:
 
 
 @dataclass(frozen=True)
-class SuffixLengths:
+class _SuffixLengths:
     """Of suffixes: the best on these rows, and that chosen on others, None without such."""
 
     best: int
@@ -114,7 +114,7 @@ def worth_of(
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     shown = {} if lengths is None else _shown_k(traces.longest, lengths)
     of_k = traces.suffixes_of(shown)
-    suffixes = [_measured(traces, ScoredSignal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
+    suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -132,32 +132,32 @@ def worth_of(
 
 
 def signals_of(
-    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: SuffixLengths | None
-) -> Iterator[ScoredSignal]:
+    traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _SuffixLengths | None
+) -> Iterator[_ScoredSignal]:
     """What may tell right traces from wrong ones, in the order of tables, verifiers last. A signal that is missing has
     no score, and the reason as its remark.
     """
     nothing = np.full(len(traces.right), np.nan)
-    yield ScoredSignal(
+    yield _ScoredSignal(
         VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
     )
     if train is None:
-        yield ScoredSignal(PRIOR, nothing, untrained)
+        yield _ScoredSignal(PRIOR, nothing, untrained)
     else:
-        yield ScoredSignal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
+        yield _ScoredSignal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
     if lengths is not None:
-        yield ScoredSignal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
+        yield _ScoredSignal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
         if lengths.honest is None:
-            yield ScoredSignal(SUFFIX.format("k"), nothing, f"k: {untrained}")
+            yield _ScoredSignal(SUFFIX.format("k"), nothing, f"k: {untrained}")
         else:
-            yield ScoredSignal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
+            yield _ScoredSignal(SUFFIX.format(lengths.honest), traces.suffix(lengths.honest), HONEST)
     else:
-        yield ScoredSignal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
-    yield ScoredSignal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
+        yield _ScoredSignal(SUFFIX.format("k"), nothing, "no log-probabilities of tokens are logged")
+    yield _ScoredSignal(WHOLE, traces.whole, "" if not np.isnan(traces.whole).all() else "`sum_logprob` is not logged")
     for name, score in traces.scores.items():
         inside = float(traces.fold[name][~np.isnan(score)].mean())
         remark = f"{inside:.0%} of its scores are out of fold" if inside else ""
-        yield ScoredSignal(name, score, remark, float(np.sqrt(1 + inside)))
+        yield _ScoredSignal(name, score, remark, float(np.sqrt(1 + inside)))
 
 
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
@@ -173,11 +173,11 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     return joined["prior"].fill_null(base).to_numpy()
 
 
-def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> SuffixLengths | None:
+def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _SuffixLengths | None:
     """The best lengths of suffixes, on these rows and on others; None where no log-probabilities are logged."""
     if not traces.longest or traces.tokens.is_null().all():
         return None
-    return SuffixLengths(
+    return _SuffixLengths(
         _best_k(traces), _best_k(train, traces.longest) if train is not None and train.longest else None
     )
 
@@ -188,7 +188,7 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     return int(np.argmax(areas)) + 1
 
 
-def _shown_k(longest: int, chosen: SuffixLengths) -> Mapping[int, str]:
+def _shown_k(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     """Lengths of suffixes with their remarks."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
@@ -199,7 +199,7 @@ def _shown_k(longest: int, chosen: SuffixLengths) -> Mapping[int, str]:
     return told
 
 
-def _measured(traces: ScoredTraces, signal: ScoredSignal, reference: ScoredSignal | None) -> SignalWorth:
+def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> SignalWorth:
     known = ~np.isnan(signal.score)
     made = _estimates(traces, signal.score, known)
     differences: list[PairedInterval | None] = [None, None]

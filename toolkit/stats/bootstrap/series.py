@@ -122,7 +122,7 @@ class SeriesPlan:
 
 
 @dataclass(frozen=True)
-class SeriesBatch:
+class _SeriesBatch:
     """Distinct series of one metric; `owners[i]` are the policies that share series i."""
 
     plan: SeriesPlan
@@ -208,7 +208,7 @@ def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int
         yield group
 
 
-def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[SeriesBatch]:
+def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[_SeriesBatch]:
     """The group's distinct series, metric by metric, in batches that fit in memory."""
     batches = []
     for metric in range(len(plan.metrics)):
@@ -222,7 +222,7 @@ def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[Ser
         size = max(1, BATCH_BYTES // (8 * resamples * len(series[0])))
         for start in range(0, len(series), size):
             part = tuple(series[start : start + size])
-            batches.append(SeriesBatch(plan, metric, part, tuple(tuple(owners[s]) for s in part)))
+            batches.append(_SeriesBatch(plan, metric, part, tuple(tuple(owners[s]) for s in part)))
     return batches
 
 
@@ -230,14 +230,14 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 """(batch by identity, slot) -> value in the whole sample and acceleration (series,), each."""
 
 
-def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[SeriesBatch]) -> Corrections:
+def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[_SeriesBatch]) -> Corrections:
     """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
     points, moments = _jackknife(units, plan.scan, sums.index, sums.row, batches)
     return {key: (points[key], acceleration(units.count, *three)) for key, three in moments.items()}
 
 
 def _jackknife(
-    units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[SeriesBatch]
+    units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
     """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
     (3, series), d being what the value becomes without the unit, less that.
@@ -277,7 +277,7 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
 
 
 def _sum_up(
-    batch: SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
+    batch: _SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
     settings: Settings, results: SeriesResults,
 ) -> None:  # fmt: skip
     """Results of one batch."""

@@ -31,11 +31,11 @@ class CalibrationScores:
     ece: float
     rate: float  # mean label
     n: int
-    bins: tuple[Bin, ...]
+    bins: tuple[_Bin, ...]
 
 
 @dataclass(frozen=True)
-class Bin:
+class _Bin:
     """One point of the reliability curve: scores from `low` to `high`, their mean, the mean label, how many."""
 
     low: float
@@ -86,17 +86,17 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
     )
 
 
-def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
+def reliability(scores: Floats, labels: Floats) -> tuple[_Bin, ...]:
     """Bins of equal width over 0 to 1 that hold any score; 1 belongs to the last."""
-    place = bin_places(scores)
+    place = _bin_places(scores)
     return tuple(
-        Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
+        _Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
         for i in range(BINS)
         if (on := place == i).any()
     )
 
 
-def bin_places(scores: Floats) -> Ints:
+def _bin_places(scores: Floats) -> Ints:
     """The number of the bin of each score within 0 and 1; 1 belongs to the last."""
     return np.clip((scores * BINS).astype(np.int64), 0, BINS - 1)
 
@@ -111,7 +111,7 @@ def wide_bins(
     """
     if not len(scores) or not bool(((scores >= 0) & (scores <= 1)).all()):
         return ()
-    groups: list[list[Bin]] = [[]]
+    groups: list[list[_Bin]] = [[]]
     for one in reliability(scores, labels):
         groups[-1].append(one)
         if sum(each.n for each in groups[-1]) >= least:
@@ -122,9 +122,9 @@ def wide_bins(
     return tuple(_wide(group, scores, labels, unit, settings) for group in groups)
 
 
-def _wide(group: list[Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> WideBin:
+def _wide(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> WideBin:
     low, high = group[0].low, group[-1].high
-    place = bin_places(scores)
+    place = _bin_places(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
     found = interval(labels[on], cluster=unit[on], settings=settings)
     return WideBin(low, high, float(scores[on].mean()), found, int(on.sum()))
@@ -135,7 +135,7 @@ LEAST, LEAST_CLUSTERS = 20, 10
 
 
 @dataclass(frozen=True)
-class ReliabilityBin:
+class _ReliabilityBin:
     """Scores from `low` to `high`: how many of how many clusters, their mean, and the share of right ones.
 
     The last two are None where the bin holds too few.
@@ -165,7 +165,7 @@ class ClusteredCalibration:
     brier: Interval | None
     ece: Interval | None
     chance: float | None = None
-    bins: tuple[ReliabilityBin, ...] = ()
+    bins: tuple[_ReliabilityBin, ...] = ()
 
 
 def clustered_calibration(
@@ -187,7 +187,7 @@ def clustered_calibration(
     plain = (len(score), size, whole.rate, float(score.mean()), whole.auroc)
     if not whole.bins:
         return ClusteredCalibration(*plain, None, None)
-    place = bin_places(score)
+    place = _bin_places(score)
     brier, ece = _resampled(score, label, units, place, settings)
     return ClusteredCalibration(
         *plain,
@@ -216,12 +216,12 @@ def share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) ->
     return Interval(rate, low, high, n, "wilson")
 
 
-def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> ReliabilityBin:
+def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> _ReliabilityBin:
     clusters = len(np.unique(units))
     ends = number / BINS, (number + 1) / BINS
     if len(score) < LEAST or clusters < LEAST_CLUSTERS:
-        return ReliabilityBin(*ends, len(score), clusters)
-    return ReliabilityBin(*ends, len(score), clusters, float(score.mean()), share_interval(label, units, level))
+        return _ReliabilityBin(*ends, len(score), clusters)
+    return _ReliabilityBin(*ends, len(score), clusters, float(score.mean()), share_interval(label, units, level))
 
 
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:

@@ -17,7 +17,7 @@ from toolkit.stats.metrics.spill import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Captured:
+class _Captured:
     """Shares of the headroom (P,) with limits; NaN where there is none. `room`: the headroom itself; `few`: whether a
     policy differs from the baseline on few examples, so that its limits are Tango's.
     """
@@ -29,7 +29,7 @@ class Captured:
     few: NDArray[np.bool_]
 
 
-def captured(store: Store, column: str, baseline: int, oracle: int, level: float) -> Captured:
+def captured(store: Store, column: str, baseline: int, oracle: int, level: float) -> _Captured:
     """(mean of the policy − mean of the baseline) / (mean of the oracle − mean of the baseline), of each policy.
 
     `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
@@ -45,11 +45,11 @@ def captured(store: Store, column: str, baseline: int, oracle: int, level: float
     alike, count = weights == weights[baseline], scan.total[weights[baseline]]
     none, nobody = np.full(store.policies, np.nan), np.zeros(store.policies, bool)
     if units.count < 2 or not count:
-        return Captured(none, none, none, np.nan, nobody)
+        return _Captured(none, none, none, np.nan, nobody)
     means = scan.total[rows] / count
     gain, room = means - means[baseline], float(means[oracle] - means[baseline])
     if room <= 0 or not alike[oracle]:
-        return Captured(none, none, none, room, nobody)
+        return _Captured(none, none, none, room, nobody)
     moments, moves = np.zeros((7, store.policies)), np.zeros((4, store.policies))
     wanted = np.unique(np.append(rows, weights[baseline]))
     place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
@@ -70,7 +70,7 @@ def captured(store: Store, column: str, baseline: int, oracle: int, level: float
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
     share = np.where(told, gain / room, np.nan)
     low, high = (np.where(told & ~ends, limit, np.nan) for limit in (low, high))
-    return Captured(share, low, high, room, few & ~ends)
+    return _Captured(share, low, high, room, few & ~ends)
 
 
 def _sure(pairs: PairMoments, level: float) -> np.ndarray:

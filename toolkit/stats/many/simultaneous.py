@@ -177,7 +177,7 @@ def covariance_of(influences: Iterable[Floats]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class PairClaims:
+class _PairClaims:
     """What is claimed about pairs of policies, all of it true in `level` of all runs.
 
     `first`, `second` (pairs,): places of the policies; `difference`: first minus second; `error`; `critical`: of an
@@ -223,19 +223,19 @@ class PairClaims:
         return out
 
 
-def all_pairs(estimates: JointEstimates, settings: Settings) -> PairClaims:
+def all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
     """All pairs of policies."""
     first, second = np.triu_indices(len(estimates.value), 1)
     return claims(estimates, first, second, settings)
 
 
-def to_one(estimates: JointEstimates, reference: int, settings: Settings) -> PairClaims:
+def to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
     """Every other policy against one that was named before the data were seen (many-to-one)."""
     others = np.delete(np.arange(len(estimates.value)), reference)
     return claims(estimates, others, np.full(len(others), reference), settings)
 
 
-def rank_sets(found: PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
+def rank_sets(found: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
     """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
 
     From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
@@ -245,7 +245,7 @@ def rank_sets(found: PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints
     return 1 + many @ found.better, many.sum() - found.better @ many
 
 
-def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> PairClaims:
+def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> _PairClaims:
     """Claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
 
     A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
@@ -281,13 +281,13 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
         if not len(found):
             break
     student = float(student_size(np.array(widest), freedom))
-    return PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
+    return _PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
 def _bonferroni(
     estimates: JointEstimates, first: Ints, second: Ints, difference: Floats, error: Floats, size: Floats,
     settings: Settings,
-) -> PairClaims:  # fmt: skip
+) -> _PairClaims:  # fmt: skip
     """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
     from scipy.special import stdtr, stdtrit
 
@@ -300,7 +300,7 @@ def _bonferroni(
     p_value[order] = np.minimum(1.0, np.maximum.accumulate(alone[order] * times))
     critical = float(stdtrit(freedom, 1 - (1 - settings.level) / (2 * pairs)))
     differs = (p_value <= 1 - settings.level) & (error > 0)
-    return PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
+    return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
 def screened(gap: Floats, error: Floats, units: int) -> Floats:

@@ -182,7 +182,7 @@ class F1(_Named):
 
 
 @dataclass(frozen=True)
-class Ratio(_Named):
+class _Ratio(_Named):
     """One metric divided by another, if there is one, each over its own examples; no value where the second is 0."""
 
     over: Metric
@@ -223,7 +223,7 @@ class Ratio(_Named):
         return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
 
 
-Metric = Mean | F1 | Ratio
+Metric = Mean | F1 | _Ratio
 """Names its `statistics`, those that add up to the number of its examples, and the function of their sums."""
 
 
@@ -254,7 +254,7 @@ def catalogue(
     named = {metric.name: metric for metric in found}
     named_too: dict[str, Metric | None] = {"": None, **named}
     ratios = [column for column in columns if column.computed == "ratio" and named_too.keys() >= set(column.ratio)]
-    return found + [Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
+    return found + [_Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
 
 
 def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:

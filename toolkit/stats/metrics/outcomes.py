@@ -231,7 +231,7 @@ def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -
 
 
 @dataclass(frozen=True, eq=False)
-class PickedPiece:
+class _PickedPiece:
     """One chunk of several stores, of each some policies."""
 
     chunks: tuple[Chunk, ...]
@@ -270,7 +270,7 @@ def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[s
     words = [ANSWER] if len(stores) == 1 and all(chunk.has(ANSWER) for chunk in stores[0][0].chunks) else []
     shared = frozenset([*keys, *words, *range(labels)])
     chunks = zip(*(store.chunks for store, _ in stores), strict=True)
-    pieces = [PickedPiece(found, picked, shared) for found in chunks]
+    pieces = [_PickedPiece(found, picked, shared) for found in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
     return Store(pieces, first.unit, np.concatenate(gold) if gold else None, sum(map(len, picked)), keys)
