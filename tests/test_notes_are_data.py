@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
 from replay.runs.saved.shown import ranked_input as _ranked
 from replay.studies.factcheck.budgets import sensitivity
@@ -22,7 +22,7 @@ from replay.studies.factcheck.study import study_log
 from replay.studies.recovery.interventions import InterventionSetting, choose
 from replay.studies.recovery.report import _warned
 from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.study import LACKING, study_dataset
+from replay.studies.recovery.study import LACKING, _study_dataset
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note
@@ -157,7 +157,7 @@ def recovery(log: Path) -> dict[str, Any]:
         gates=(), margin=0.01, prices=None, settings=Settings(resamples=5),
     )  # fmt: skip
     opened = open_log(log)
-    study = study_dataset(opened, choose(opened, asked), asked, "sim-a")
+    study = _study_dataset(opened, choose(opened, asked), asked, "sim-a")
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
@@ -189,7 +189,7 @@ def test_the_study_of_fact_checking(
 
 
 def test_the_study_of_thinking_again(tmp_path: Path, reworded: Callable[[], list[str]]) -> None:
-    frames = recovery_tables(100, 11, RecoveryModel(votes=3))
+    frames = _recovery_tables(100, 11, RecoveryModel(votes=3))
     lost = (pl.col("pool") == "votes") & (pl.col("sample_index") == 2) & (pl.col("example_id").str.ends_with("1"))
     one_action = pl.col("action").is_in(["solve", "active_verify"])
     frames = {name: frame for name, frame in frames.items() if name in ("examples", "traces")}

@@ -135,9 +135,9 @@ def evalchemy() -> Iterator[None]:
     from thinkback.app import importing
     from thinkback.commands.import_ import of_format
     from thinkback.options import LazyCommand
-    from toolkit.imports.formats.format import FORMATS, read_format
+    from toolkit.imports.formats.format import FORMATS, _read_format
 
-    FORMATS["evalchemy"] = read_format(Path(__file__).parent / "toys" / "evalchemy.toml")
+    FORMATS["evalchemy"] = _read_format(Path(__file__).parent / "toys" / "evalchemy.toml")
     importing.command("evalchemy", hidden=True)(LazyCommand(of_format("evalchemy"), "import auto"))
     yield
     importing.registered_commands.pop()

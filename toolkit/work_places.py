@@ -90,7 +90,7 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def clear_scratch() -> None:
+def _clear_scratch() -> None:
     """Remove the temporary folders of killed processes."""
     for folder in _named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
         with suppress(OSError):
@@ -109,7 +109,7 @@ def scratch_folder() -> str:
 @cache
 def _own_scratch() -> Path:
     """The folder of this process's temporary folders: one lock for all of them."""
-    clear_scratch()
+    _clear_scratch()
     while True:
         folder = Path(tempfile.gettempdir()) / f"{SCRATCH}{secrets.token_hex(4)}"
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # first: an interrupt leaves nothing

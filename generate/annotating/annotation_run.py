@@ -41,7 +41,7 @@ SINGLE = "it is alone in its group, so there is nothing to choose among"
 
 
 @dataclass(frozen=True)
-class Added:
+class _Added:
     """What came of a run: the log, sealed again, and for each signal what there is to say of it."""
 
     log: Log
@@ -56,7 +56,7 @@ def add(
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
     allow_keys: Collection[str] = (),
-) -> Added:
+) -> _Added:
     """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
@@ -68,7 +68,7 @@ def add(
     todo = [one for one in plan.todo if one.traces.height]
     _remove_done(plan)
     if not todo:
-        return Added(plan.log, ())
+        return _Added(plan.log, ())
     made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
@@ -88,7 +88,7 @@ def add(
         extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, made))
         for run in runs:
             run.remove()
-    return Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
+    return _Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
 
 
 class _SignalRun:

@@ -85,7 +85,7 @@ def _fixes(traces: pl.DataFrame, action: str) -> pl.DataFrame:
     return judged.with_columns(label=pl.when(pl.col("correct")).then(0.0).otherwise(pl.col("right")))
 
 
-def held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
+def _held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     """(n,) whether each row's example is held out: about `share` of them, the same whatever else is in the log."""
     drawn = {
         name: int.from_bytes(hashlib.sha256(f"{seed}\0dev\0{name}".encode()).digest()[:8], "big") / 2**64
@@ -106,7 +106,7 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
             labels.append(label_of[row["trace_id"]])
             examples.append(row["example_id"])
     rows = _TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
-    dev = held_out(rows.examples, recipe.training.dev, recipe.seed)
+    dev = _held_out(rows.examples, recipe.training.dev, recipe.seed)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
             raise ThinkbackError(

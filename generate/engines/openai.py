@@ -73,7 +73,7 @@ OWN = frozenset({
 
 
 @dataclass(frozen=True)
-class OpenAISettings(EngineOptions):
+class _OpenAISettings(EngineOptions):
     """Settings of the engine `openai`.
 
     base_url: up to and including `/v1`. key_variable: the environment variable that holds the key; None: no key.
@@ -161,13 +161,13 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def backoff(settings: OpenAISettings, attempt: int, drawn: float) -> float:
+def _backoff(settings: _OpenAISettings, attempt: int, drawn: float) -> float:
     """Seconds before the attempt after number `attempt` (from 0), for a number `drawn` from [0, 1)."""
     whole = min(settings.backoff_s * 2**attempt, settings.longest_wait_s)
     return whole * (0.5 + 0.5 * drawn)
 
 
-def _key_of(settings: OpenAISettings) -> str | None:
+def _key_of(settings: _OpenAISettings) -> str | None:
     """The key for a server's requests, None where none is wanted. EngineError where the variable holds none."""
     if settings.key_variable is None:
         return None
@@ -206,17 +206,17 @@ class OpenAIEngine:
     """A server behind the interface of `Engine`."""
 
     name = "openai"
-    options = OpenAISettings
+    options = _OpenAISettings
 
     @classmethod
-    def opened(cls, settings: OpenAISettings) -> OpenAIEngine:
+    def opened(cls, settings: _OpenAISettings) -> OpenAIEngine:
         """The engine; the key must be there, the server is first asked by `run`."""
         installed("generate", "httpx")
         engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
         _key_of(settings)
         return engine
 
-    def __init__(self, settings: OpenAISettings, counter: replies.Counter | None) -> None:
+    def __init__(self, settings: _OpenAISettings, counter: replies.Counter | None) -> None:
         self.settings, self.model = settings, settings.model
         self.counter = counter
         self._reported: set[str] = set()  # the models that answered, as the server names them
@@ -408,7 +408,7 @@ class _Exchange:
             if attempt < chosen.retries:
                 if last.wait_s:
                     self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
-                await asyncio.sleep(backoff(chosen, attempt, jitter.random()))
+                await asyncio.sleep(_backoff(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
         asked = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True, cause=last.cause))

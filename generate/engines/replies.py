@@ -172,10 +172,10 @@ def _completion_counts(
         whole = [counter.count(choice.text) + (choice.finish_reason == "stop") for choice in choices]
     elif len(whole) < len(told):
         return [None] * len(choices), False
-    return [*(divide(total, whole) if total is not None else whole)], True
+    return [*(_divide(total, whole) if total is not None else whole)], True
 
 
-def divide(total: int, weights: Sequence[int]) -> list[int]:
+def _divide(total: int, weights: Sequence[int]) -> list[int]:
     """`total` in whole parts in proportion to `weights` (evenly when all are 0), by largest remainder."""
     if not sum(weights):
         weights = [1] * len(weights)

@@ -53,7 +53,7 @@ class _TemperatureSchedule(ABC):
 
 
 @dataclass(frozen=True)
-class Constant(Checked, _TemperatureSchedule):
+class _Constant(Checked, _TemperatureSchedule):
     """Every sample at one temperature; 0 is greedy."""
 
     value: float = setting(low=0, high=HOTTEST)
@@ -64,7 +64,7 @@ class Constant(Checked, _TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class Mixture(_TemperatureSchedule):
+class _Mixture(_TemperatureSchedule):
     """The temperatures listed, in turn: sample i has the (i mod m)-th."""
 
     mixture: tuple[float, ...] = setting(low=0, high=HOTTEST)
@@ -80,7 +80,7 @@ class Mixture(_TemperatureSchedule):
 
 
 @dataclass(frozen=True)
-class Balanced(_TemperatureSchedule):
+class _Balanced(_TemperatureSchedule):
     """A grid from low to high, used in rounds: each round takes every temperature once, in an order of its own.
 
     The order is drawn per example and round from the recipe's seed, so that no temperature is tied to a place in the
@@ -114,7 +114,7 @@ class Balanced(_TemperatureSchedule):
         return sorted(grid, key=drawn)[place]
 
 
-def read_schedule(given: Any, place: str) -> _TemperatureSchedule:
+def _read_schedule(given: Any, place: str) -> _TemperatureSchedule:
     """A number, `{ mixture = [0, 0.5, 1] }`, `{ low = 0.3, high = 0.7, step = 0.05 }`, or what was read of one."""
     if isinstance(given, _TemperatureSchedule):
         return given
@@ -122,9 +122,9 @@ def read_schedule(given: Any, place: str) -> _TemperatureSchedule:
         for key in given:
             if key not in KEYS:
                 raise ThinkbackError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
-        return from_table(Mixture if "mixture" in given else Balanced, given, place)
+        return from_table(_Mixture if "mixture" in given else _Balanced, given, place)
     if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) <= HOTTEST:
-        return Constant(float(given))
+        return _Constant(float(given))
     raise ThinkbackError(
         f"`{place}` is {shown(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
         " `{ low, high, step }`"
@@ -140,7 +140,7 @@ FILES = frozenset({"evidence", "exclude"})
 is continued."""
 MATH_JUDGE = "math-verify"
 """The judge that compares answers as mathematics."""
-GREEDY = Constant(0.0)
+GREEDY = _Constant(0.0)
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class _Step:
 
     def __post_init__(self: Any) -> None:
         check(self)
-        object.__setattr__(self, "temperature", read_schedule(self.temperature, "temperature"))
+        object.__setattr__(self, "temperature", _read_schedule(self.temperature, "temperature"))
         if not self.pool or "/" in self.pool:
             raise ThinkbackError(f"`pool` is `{self.pool}`; it takes a name without `/`")
         if self.of is not None and self.action in ("", "solve"):
@@ -289,14 +289,14 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class SampleStep(_Step):
+class _SampleStep(_Step):
     """A pool of first attempts: `samples` traces of each example."""
 
     pool: str = setting()
     prompt: str = setting()
     max_tokens: int = setting(low=1)
     samples: int = setting(1, low=1)
-    temperature: _TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    temperature: _TemperatureSchedule = setting(GREEDY, read=_read_schedule)
     top_p: float = setting(1.0, low=1e-6, high=1)
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
@@ -311,7 +311,7 @@ class SampleStep(_Step):
 
 
 @dataclass(frozen=True)
-class ReviseStep(_Step):
+class _ReviseStep(_Step):
     """A pool of revisions: `rollouts` of them of the trace `of_sample` of the pool `of`.
 
     joined: the revision goes on where the attempt stops, so that the answer is read from both texts, one after the
@@ -325,7 +325,7 @@ class ReviseStep(_Step):
     max_tokens: int = setting(low=1)
     rollouts: int = setting(1, low=1)
     of_sample: int = setting(0, low=0)
-    temperature: _TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    temperature: _TemperatureSchedule = setting(GREEDY, read=_read_schedule)
     top_p: float = setting(1.0, low=1e-6, high=1)
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
@@ -341,7 +341,7 @@ class ReviseStep(_Step):
         return self.rollouts
 
 
-PoolStep = SampleStep | ReviseStep
+PoolStep = _SampleStep | _ReviseStep
 
 
 @dataclass(frozen=True)
@@ -358,8 +358,8 @@ class Recipe(RecipePart):
     evidence: EvidenceSettings | None
     few_shot: FewShotSettings | None
     finalizer: FinalizerSettings | None
-    sample: tuple[SampleStep, ...]
-    revise: tuple[ReviseStep, ...]
+    sample: tuple[_SampleStep, ...]
+    revise: tuple[_ReviseStep, ...]
     prompts: Mapping[str, Template]
     overruled: tuple[str, ...] = ()
 
@@ -449,8 +449,8 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         evidence=read_optional(EvidenceSettings, top, "evidence"),
         few_shot=read_optional(FewShotSettings, top, "few_shot"),
         finalizer=read_optional(FinalizerSettings, top, "finalizer"),
-        sample=_steps(SampleStep, top),
-        revise=_steps(ReviseStep, top),
+        sample=_steps(_SampleStep, top),
+        revise=_steps(_ReviseStep, top),
         prompts={},
     )
     parts = (*recipe.steps, *(part for part in (recipe.few_shot, recipe.finalizer) if part is not None))

@@ -45,7 +45,7 @@ def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> _Chosen
     )
 
 
-def rank_evidence(
+def _rank_evidence(
     questions: Sequence[str], candidates: Sequence[Sequence[str]], rule: EvidenceSettings, embedder: Embedder
 ) -> list[_ChosenEvidence]:
     """The chosen passages of each example. A passage that several examples share is embedded once."""
@@ -94,7 +94,7 @@ def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, t
     return FewShotPool(names, asked, texts, excluded)
 
 
-def choose_few_shot(
+def _choose_few_shot(
     questions: Sequence[str],
     pool: FewShotPool,
     rule: FewShotSettings,
@@ -114,7 +114,7 @@ def _embed_pool(pool: FewShotPool, embedder: Embedder) -> np.ndarray:
     return unit_rows(embedder, pool.questions)
 
 
-def few_shot_text(places: Sequence[int], pool: FewShotPool, rule: FewShotSettings) -> str:
+def _few_shot_text(places: Sequence[int], pool: FewShotPool, rule: FewShotSettings) -> str:
     """The worked examples as they stand in the prompt, nearest first."""
     return rule.separator.join(pool.texts[place] for place in places)
 
@@ -170,9 +170,9 @@ class Context:
             similar = rule.choose == "similar"
             if similar and self._rows is None:
                 self._rows = _embed_pool(pool, self.embedder())
-            chosen = choose_few_shot(questions, pool, rule, self.embedder() if similar else None, self._rows)
+            chosen = _choose_few_shot(questions, pool, rule, self.embedder() if similar else None, self._rows)
             for texts, more, places in zip(fields, columns, chosen, strict=True):
-                texts["examples"] = few_shot_text(places, pool, rule)
+                texts["examples"] = _few_shot_text(places, pool, rule)
                 more["few_shot"] = [pool.ids[place] for place in places]
         return [Prepared(r["example_id"], f, c) for r, f, c in zip(listed, fields, columns, strict=True)]
 
@@ -182,7 +182,7 @@ class Context:
         rule, pool = self.recipe.few_shot, self.pool
         if rule is not None and pool is not None:
             places = sorted(range(len(pool.texts)), key=lambda i: -len(pool.texts[i].encode()))[: rule.k]
-            longest = few_shot_text(range(rule.k) if rule.choose == "fixed" else places, pool, rule)
+            longest = _few_shot_text(range(rule.k) if rule.choose == "fixed" else places, pool, rule)
         for row in listed:
             if self.recipe.evidence is not None:
                 passages = sorted((text for text in row[EVIDENCE] or () if text), key=lambda text: -len(text.encode()))
@@ -197,7 +197,7 @@ class Context:
             return
         candidates = [[text for text in row[EVIDENCE] or () if text] for row in listed]
         for row, passages, more, chosen in zip(
-            listed, candidates, columns, rank_evidence(questions, candidates, rule, self.embedder()), strict=True
+            listed, candidates, columns, _rank_evidence(questions, candidates, rule, self.embedder()), strict=True
         ):
             row[EVIDENCE] = [passages[place] for place in chosen.places]
             more |= {

@@ -43,19 +43,19 @@ COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
 
 @dataclass(frozen=True)
-class Question:
+class _Question:
     """What is asked about one trace, or about several at once. `key` names it in the journal."""
 
     key: str
     rows: tuple[Mapping[str, Any], ...]
 
 
-class AskedWorker(Worker):
+class _AskedWorker(Worker):
     """Asks an engine, which is opened when the first call is due. What was answered before is in the journal."""
 
     per_block = PER_BLOCK
 
-    def __init__(self, step: AskedVerifier, work: Work):
+    def __init__(self, step: _AskedVerifier, work: Work):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
@@ -105,7 +105,7 @@ class AskedWorker(Worker):
         if self.engine is not None:
             self.engine.close()
 
-    def _settle(self, block: TraceBlock, questions: Sequence[Question], advance: Advance) -> BlockRows:
+    def _settle(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> BlockRows:
         """Some questions, asked as often as need be."""
         sizes = {question.key: len(question.rows) for question in questions}
         advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
@@ -152,14 +152,14 @@ class AskedWorker(Worker):
             self.engine = self.work.open_engine(self.work.additions)
         return self.engine
 
-    def _due(self, question: Question, number: int) -> bool:
+    def _due(self, question: _Question, number: int) -> bool:
         """Whether a question is to be asked for the time `number`: not answered yet, and not readable before."""
         given = self.answers.get(question.key, {})
         if question.key in self.failed or number in given:
             return False
         return all(i in given and self.step.read_number(given[i].text, question) is None for i in range(number))
 
-    def _call(self, block: TraceBlock, question: Question, number: int) -> JournalCall:
+    def _call(self, block: TraceBlock, question: _Question, number: int) -> JournalCall:
         step = self.step
         call = Call(
             key=f"{question.key}/{step.name}/{number}",
@@ -181,7 +181,7 @@ class AskedWorker(Worker):
             if one.samples == (0,):
                 advance(sizes[one.about])
 
-    def _rows(self, question: Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
+    def _rows(self, question: _Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
         """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
         lowest = min(question.rows, key=lambda row: row["sample_index"])
         costs = {name: summed(given, name) for name in COSTS}
@@ -193,7 +193,7 @@ class AskedWorker(Worker):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedVerifier(VerifierSignal):
+class _AskedVerifier(VerifierSignal):
     """A verifier that is asked in words. `read`: where the number stands that it says, in JSON (under `key`) or as the
     first number of the text. What can't be read is asked once more, at `retry_temperature`.
     """
@@ -206,7 +206,7 @@ class AskedVerifier(VerifierSignal):
     retry_temperature: float = setting(0.5, low=0, high=5)
     stop: tuple[str, ...] = setting(())
 
-    worker = AskedWorker
+    worker = _AskedWorker
     needs_engine = True
     key_of_kind: ClassVar[str] = "score"
     """The name of the number in JSON, where `key` gives none."""
@@ -215,23 +215,23 @@ class AskedVerifier(VerifierSignal):
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = 1.0
 
-    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
         """What is asked about some traces, which come in the order of their groups: about each by itself."""
-        return (Question(row["trace_id"], (row,)) for row in rows)
+        return (_Question(row["trace_id"], (row,)) for row in rows)
 
-    def ask(self, template: Template, block: TraceBlock, question: Question) -> Prompt:
+    def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
         """A question in words."""
         return prompt_about(template, block, question.rows[0])
 
-    def fits(self, number: float, question: Question) -> bool:
+    def fits(self, number: float, question: _Question) -> bool:
         """Whether a number is an answer: by itself, whether it is on the scale."""
         return self.low <= number <= self.high
 
-    def scored(self, number: float, question: Question) -> list[dict[str, Any]]:
+    def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
         """What the number says of each trace: its score, and whatever stands on its row besides."""
         return [{"score": number}]
 
-    def read_number(self, text: str, question: Question) -> float | None:
+    def read_number(self, text: str, question: _Question) -> float | None:
         """The number that a judgement says; None where none can be read or it is no answer."""
         number = read_number(text, self.read, self.key or self.key_of_kind)
         return number if number is not None and self.fits(number, question) else None
@@ -288,7 +288,7 @@ SHARED: Mapping[str, Any] = {"lines": None, "first": None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge(AskedVerifier):
+class Judge(_AskedVerifier):
     """Says a score in [0, 1]."""
 
     kind = "judge"
@@ -296,7 +296,7 @@ class Judge(AskedVerifier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reflection(AskedVerifier):
+class Reflection(_AskedVerifier):
     """Says a number from 1 to 10, which is kept as it is."""
 
     kind = "reflection"
@@ -306,7 +306,7 @@ class Reflection(AskedVerifier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listwise(AskedVerifier):
+class Listwise(_AskedVerifier):
     """Says the number, from 1, of the best trace: it scores 1, the others 0. `lines`: its prompt shows the last lines
     of each trace, on one line; without it whole texts. `first`: it chooses among the first samples only, as many as
     that.
@@ -325,22 +325,22 @@ class Listwise(AskedVerifier):
         """The first samples."""
         return traces if self.first is None else traces.filter(pl.col("sample_index") < self.first)
 
-    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
         """One about each group, by what is shown in which order: a number says nothing of another list."""
         for group, members in groupby(rows, key=group_of):
             listed = tuple(members)
             shown = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
-            yield Question("/".join([*(part for part in group if part is not None), shown]), listed)
+            yield _Question("/".join([*(part for part in group if part is not None), shown]), listed)
 
-    def ask(self, template: Template, block: TraceBlock, question: Question) -> Prompt:
+    def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
         """With all texts of the group."""
         return prompt_about_all(template, block, question.rows, self.lines)
 
-    def fits(self, number: float, question: Question) -> bool:
+    def fits(self, number: float, question: _Question) -> bool:
         """Whether a number is that of a trace."""
         return number == int(number) and 1 <= number <= len(question.rows)
 
-    def scored(self, number: float, question: Question) -> list[dict[str, Any]]:
+    def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
         """1 for the best, 0 for the others, and among how many it was chosen."""
         count = len(question.rows)
         return [{"score": float(place == number), "candidates": count} for place in range(1, count + 1)]

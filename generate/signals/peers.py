@@ -73,7 +73,7 @@ class _ContradictionWorker(FeatureWorker):
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """The column, of the wanted traces."""
         texts = self.step.justifications(rows["text"]).to_list()
-        peers = peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
+        peers = _peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
         names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
         lacking: dict[str, str] = {}
         wanted = [place for place, name in enumerate(names) if name in block.wanted]
@@ -144,7 +144,7 @@ def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
         yield chunk
 
 
-def peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:
+def _peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:
     """For each trace the places of its peers: others of its group, or those before it; the nearest `most` of them.
 
     groups: ascending, those of a group in order of sample index.

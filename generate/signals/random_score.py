@@ -12,7 +12,7 @@ from generate.traces.block import Texts, TraceBlock
 from toolkit.progress import Advance
 
 
-class RandomWorker(Worker):
+class _RandomWorker(Worker):
     """Scores that depend on the seed, the verifier's name and the trace alone, and cost nothing."""
 
     per_block = 16_384
@@ -40,7 +40,7 @@ class RandomScore(VerifierSignal):
     """Uniform in [0, 1), drawn from the recipe's seed, its own name and the trace's id."""
 
     kind = "random"
-    worker = RandomWorker
+    worker = _RandomWorker
     texts = Texts.NONE
 
     def identity(self, additions: Additions) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     return Reader(files, tokens, merged.eval(), "sequence", context, settings.batch_tokens, left, under)
 
 
-class ClassifierWorker(ReadingWorker):
+class _ClassifierWorker(ReadingWorker):
     """Scores traces with a classifier."""
 
     step: SequenceClassifier
@@ -167,7 +167,7 @@ class SequenceClassifier(VerifierSignal, TextReading):
     label: int | None = setting(None, low=0)
     decimals: int | None = setting(None, low=1, high=9)
 
-    worker = ClassifierWorker
+    worker = _ClassifierWorker
     reads_once = True
 
     @property

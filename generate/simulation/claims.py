@@ -195,7 +195,7 @@ class _ClaimsSize(Checked):
     seed: int = setting(0, low=0)
 
 
-def simulations() -> tuple[str, ...]:
+def _simulations() -> tuple[str, ...]:
     """Names of the data sets that can be simulated."""
     folder = files("generate.simulation") / "constants"
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
@@ -203,8 +203,8 @@ def simulations() -> tuple[str, ...]:
 
 def load_model(name: str) -> _ClaimsModel:
     """The constants of one data set. Raises ThinkbackError for an unknown name."""
-    if name not in simulations():
-        raise ThinkbackError(f"unknown simulated data set `{name}`; {suggest(name, simulations())}")
+    if name not in _simulations():
+        raise ThinkbackError(f"unknown simulated data set `{name}`; {suggest(name, _simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     verifiers = tuple(
         _SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})

@@ -26,7 +26,7 @@ SPLITS = (("train", 0.5), ("dev", 0.2), ("test", 0.3))
 
 
 @dataclass(frozen=True)
-class Action:
+class _Action:
     """Probabilities that a revision is right, of a cut attempt, of a wrong finished one, of a right one; its tokens."""
 
     cut: float
@@ -44,9 +44,9 @@ class RecoveryModel:
     spread: float = 0.75  # of its logarithm
     long_right: float = 0.0  # added to the probability in the pool `long`
     votes: int = 8
-    continue_: Action = Action(0.55, 0.10, 0.95, 2_300.0)
-    active_verify: Action = Action(0.65, 0.22, 0.98, 2_500.0)
-    self_correct: Action = Action(0.30, 0.12, 0.90, 1_400.0)
+    continue_: _Action = _Action(0.55, 0.10, 0.95, 2_300.0)
+    active_verify: _Action = _Action(0.65, 0.22, 0.98, 2_500.0)
+    self_correct: _Action = _Action(0.30, 0.12, 0.90, 1_400.0)
 
 
 def simulate_recovery(
@@ -60,7 +60,7 @@ def simulate_recovery(
     if examples < 1:
         raise ThinkbackError(f"{argument('examples')} is {examples}; give at least 1")
     model = model or RecoveryModel()
-    tables = recovery_tables(examples, seed, model)
+    tables = _recovery_tables(examples, seed, model)
     source = {"simulation": "recovery", "examples": examples, "seed": seed, "model": asdict(model)}
     title = name or f"simulated recovery, {examples} examples, seed {seed}"
     with replacing(out, force) as folder:
@@ -69,7 +69,7 @@ def simulate_recovery(
     return open_log(out)
 
 
-def recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str, pl.DataFrame]:
+def _recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str, pl.DataFrame]:
     """The tables `examples`, `traces` and `features`."""
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(size=examples)
@@ -127,7 +127,7 @@ class _World:
             made.append(self._rows(name, "solve", index, limit, right, np.minimum(tokens, limit), cut))
         return pl.concat(made)
 
-    def revisions(self, action: str, base: pl.DataFrame, setting: Action) -> pl.DataFrame:
+    def revisions(self, action: str, base: pl.DataFrame, setting: _Action) -> pl.DataFrame:
         """Two rollouts of each base attempt's revision."""
         before = base.sort("example_id")
         cut = (before["finish_reason"] == "length").to_numpy()

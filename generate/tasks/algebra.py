@@ -13,7 +13,7 @@ is set so that the answer solves the equation. The steps: brackets multiplied ou
 collected; the variable brought to one side and the constants to the other; both collected; divided. A step that would
 repeat the line before it is left out.
 
-There are eight ways through these steps (`Way`), and a solution takes any of them: a model that has seen them all
+There are eight ways through these steps (`_Way`), and a solution takes any of them: a model that has seen them all
 varies its way from sample to sample, so that its errors differ and a vote among samples can be better than one.
 """
 
@@ -68,7 +68,7 @@ def linear(terms: Sum) -> tuple[int, int]:
     return a, b
 
 
-def write(terms: Sum, letter: str) -> str:
+def _write(terms: Sum, letter: str) -> str:
     """`3*x-4+2*(x-1)`, without spaces; factors of one are left out, and so is a sum of nothing but 0."""
     text = ""
     for term in terms:
@@ -76,7 +76,7 @@ def write(terms: Sum, letter: str) -> str:
         if term.inner is None:
             text += f"{sign}{size}"
             continue
-        body = letter if isinstance(term.inner, str) else f"({write(term.inner, letter)})"
+        body = letter if isinstance(term.inner, str) else f"({_write(term.inner, letter)})"
         text += f"{sign}{body}" if size == 1 else f"{sign}{size}*{body}"
     return text or "0"
 
@@ -108,7 +108,7 @@ def canonical(question: str) -> str:
     >>> canonical("Solve 4*k+2=10 for k.") == canonical("10 = 2 + 4*z")
     True
     """
-    return _canonical_of(*equation(question))
+    return _canonical_of(*_equation(question))
 
 
 def _canonical_of(left: Sum, right: Sum) -> str:
@@ -116,7 +116,7 @@ def _canonical_of(left: Sum, right: Sum) -> str:
     return "=".join(sorted((_sorted(left), _sorted(right))))
 
 
-def equation(text: str) -> tuple[Sum, Sum]:
+def _equation(text: str) -> tuple[Sum, Sum]:
     """The two sides of the one equation in `text`. ThinkbackError where there is none."""
     bare = re.sub(r"^Solve | for [a-z]\.?$", "", text.strip())
     sides = bare.split("=")
@@ -188,7 +188,7 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 
 @dataclass(frozen=True)
-class Way:
+class _Way:
     """A way through the steps. apart: brackets of the left side are multiplied out before those of the right;
     direct: sides are not collected before the variable moves; right: the variable moves to the right side.
     """
@@ -232,7 +232,7 @@ class Algebra(Difficulty):
             return None
         letter = rng.choice(LETTERS)
         lines = steps(left, right, letter, _way(rng))
-        question = f"Solve {write(left, letter)}={write(right, letter)} for {letter}."
+        question = f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}."
         if _largest(question) > self.largest or any(_largest(line) > self.largest for line in lines):
             return None
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
@@ -244,7 +244,7 @@ class Algebra(Difficulty):
         letter = item.question.rstrip(".")[-1]
         for _ in range(100):
             at = rng.randrange(len(lines))
-            left, right = (list(side) for side in equation(lines[at]))
+            left, right = (list(side) for side in _equation(lines[at]))
             side = rng.choice([one for one in (left, right) if one])
             place = rng.randrange(len(side))
             wrong = side[place].factor + rng.choice((-10, -2, -1, 1, 2, 10))
@@ -252,7 +252,7 @@ class Algebra(Difficulty):
             found = _root(tuple(left), tuple(right))
             if found is None or found == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
-            mistaken = f"{write(tuple(left), letter)}={write(tuple(right), letter)}"
+            mistaken = f"{_write(tuple(left), letter)}={_write(tuple(right), letter)}"
             rest = _finish(tuple(left), tuple(right), letter, round(found), _way(rng))
             if str(round(found)) != item.answer:
                 return "\n".join([*lines[:at], *_once([mistaken, *rest]), f"{ANSWER}{round(found)}"])
@@ -265,13 +265,13 @@ class Algebra(Difficulty):
             value = Fraction(int(answer or ""))
         except ValueError:
             return Check("no answer", False)
-        left, right = equation(item.question)
+        left, right = _equation(item.question)
         shown = f"({answer})" if value < 0 else str(answer)
         parts, values = [], []
         for side in (left, right):
             a, b = linear(side)
             values.append(a * value + b)
-            parts.append(f"{write(side, VARIABLE).replace(VARIABLE, shown)}={values[-1]}")
+            parts.append(f"{_write(side, VARIABLE).replace(VARIABLE, shown)}={values[-1]}")
         return Check("\n".join(parts), values[0] == values[1])
 
     def sound(self, item: Item, attempt: str) -> float:
@@ -282,7 +282,7 @@ class Algebra(Difficulty):
         if line.startswith(ANSWER):
             return answer_of(line) == answer
         try:
-            return _root(*equation(line)) == Fraction(answer)
+            return _root(*_equation(line)) == Fraction(answer)
         except ThinkbackError:
             return False
 
@@ -309,10 +309,10 @@ class Algebra(Difficulty):
         return size if rng.random() < 0.7 else -size
 
 
-def steps(left: Sum, right: Sum, letter: str, way: Way) -> list[str]:
+def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
     """The lines of the worked solution, without the question and the answer's line."""
     lines: list[str] = []
-    first = f"{write(left, letter)}={write(right, letter)}"
+    first = f"{_write(left, letter)}={_write(right, letter)}"
     while depth(left) or depth(right):
         if way.apart and depth(left):
             left = _expand(left)
@@ -320,14 +320,14 @@ def steps(left: Sum, right: Sum, letter: str, way: Way) -> list[str]:
             deepest = max(depth(left), depth(right))
             left = _expand(left) if depth(left) == deepest else left
             right = _expand(right) if depth(right) == deepest else right
-        lines.append(f"{write(left, letter)}={write(right, letter)}")
+        lines.append(f"{_write(left, letter)}={_write(right, letter)}")
     found = _root(left, right)
     whole = int(found) if found is not None and found.denominator == 1 else None
     lines += _finish(left, right, letter, whole if whole is not None else 0, way)
     return _once([first, *lines])[1:] or [f"{letter}={whole}"]
 
 
-def _finish(left: Sum, right: Sum, letter: str, found: int, way: Way) -> list[str]:
+def _finish(left: Sum, right: Sum, letter: str, found: int, way: _Way) -> list[str]:
     """From two sides to the last line `x=found`: collected, moved, collected, divided. Brackets are multiplied out."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
@@ -340,7 +340,7 @@ def _finish(left: Sum, right: Sum, letter: str, found: int, way: Way) -> list[st
     for one, other in ((variable, constant), (_collected(factor, 0), _collected(0, value))):
         sides.append((other, one) if way.right else (one, other))
     sides.append(((_Term(1, VARIABLE),), (_Term(found),)))
-    written = [f"{write(one, letter)}={write(other, letter)}" for one, other in sides]
+    written = [f"{_write(one, letter)}={_write(other, letter)}" for one, other in sides]
     return _once(written)
 
 
@@ -353,8 +353,8 @@ def _turned(terms: Sum) -> Sum:
     return tuple(_Term(-term.factor, term.inner) for term in terms)
 
 
-def _way(rng: random.Random) -> Way:
-    return Way(*(rng.random() < 0.5 for _ in range(3)))
+def _way(rng: random.Random) -> _Way:
+    return _Way(*(rng.random() < 0.5 for _ in range(3)))
 
 
 def _once(lines: list[str]) -> list[str]:

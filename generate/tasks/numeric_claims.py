@@ -52,7 +52,7 @@ _VERDICT = re.compile(r": (yes|no|half)$")
 
 
 @dataclass(frozen=True)
-class ClaimPart:
+class _ClaimPart:
     """One part of a claim. Columns and years are places in the table; `way` is the direction, where there is one."""
 
     kind: str
@@ -65,7 +65,7 @@ class ClaimPart:
 
 
 @dataclass(frozen=True)
-class FactTable:
+class _FactTable:
     """`cells[column][year]` holds one or two numbers."""
 
     topics: tuple[str, ...]
@@ -122,7 +122,7 @@ class Claims(Difficulty):
         if len({(part.kind, part.column, part.year) for part in parts}) < count:
             return None
         verdicts = [verdict(table, part) for part in parts]
-        label = label_of(verdicts)
+        label = _label_of(verdicts)
         if label != wanted:
             return None
         claim = " and ".join(_say(table, part, rng) for part in parts) + "."
@@ -148,7 +148,7 @@ class Claims(Difficulty):
             other = max(0, int(one[0]) + rng.choice((-10, -2, -1, 1, 2, 10)))
             body = f"{body[: one.start()]}{other}{body[one.end() :]}"
         changed = [*lines[:at], f"{body}: {turned}", *lines[at + 1 :]]
-        label = label_of([line.rpartition(": ")[2] for line in changed if _VERDICT.search(line)])
+        label = _label_of([line.rpartition(": ")[2] for line in changed if _VERDICT.search(line)])
         if label == item.answer:
             label = rng.choice([one for one in LABELS if one != item.answer])
         return "\n".join([*changed, f"{ANSWER}{label}"])
@@ -163,10 +163,10 @@ class Claims(Difficulty):
         true = {*item.facts, f"{ANSWER}{item.answer}"}
         return share_of_lines(attempt, true.__contains__)
 
-    def _table(self, rng: random.Random) -> FactTable:
+    def _table(self, rng: random.Random) -> _FactTable:
         first = rng.randint(2001, 2024 - self.years)
         cells = tuple(tuple(self._cell(rng) for _ in range(self.years)) for _ in range(self.columns))
-        return FactTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
+        return _FactTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
 
     def _cell(self, rng: random.Random) -> tuple[int, ...]:
         value = rng.randint(1, self.largest)
@@ -175,7 +175,7 @@ class Claims(Difficulty):
         other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
         return (value, other) if other != value else (value,)
 
-    def _part(self, table: FactTable, rng: random.Random, wanted: str) -> ClaimPart:
+    def _part(self, table: _FactTable, rng: random.Random, wanted: str) -> _ClaimPart:
         """A part that holds, or not, as the wanted label asks for most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
@@ -192,10 +192,10 @@ class Claims(Difficulty):
             column, other = other, column  # the larger first; where the sources leave it open, either
         hold = {"True": 1.0, "False": 0.0}.get(wanted, 0.5)
         number, way = self._number(table, (kind, column, other, year, later), rng, rng.random() < hold)
-        return ClaimPart(kind, way, column, other, year, later, number)
+        return _ClaimPart(kind, way, column, other, year, later, number)
 
     def _number(
-        self, table: FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
+        self, table: _FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
     ) -> tuple[int, int]:
         """The claimed number and the direction."""
         kind, column, other, year, later = place
@@ -219,27 +219,27 @@ class Claims(Difficulty):
         return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
 
 
-def _second_cell(part: ClaimPart) -> tuple[int, int] | None:
+def _second_cell(part: _ClaimPart) -> tuple[int, int] | None:
     """The column and the year of what a part compares its first cell with; None where it speaks of one cell."""
     if part.kind in LATER:
         return part.column, part.later
     return (part.other, part.year) if part.kind in OTHER else None
 
 
-def _combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
+def _combinations(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
     second = _second_cell(part)
     cells = (0,) if second is None else table.cells[second[0]][second[1]]
     return list(product(table.cells[part.column][part.year], cells))
 
 
-def verdict(table: FactTable, part: ClaimPart) -> str:
+def verdict(table: _FactTable, part: _ClaimPart) -> str:
     """`yes`, `no`, or `half`: so by some sources and not by others."""
     held = {_holds(part, first, second) for first, second in _combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
 
-def _holds(part: ClaimPart, first: int, second: int) -> bool:
+def _holds(part: _ClaimPart, first: int, second: int) -> bool:
     if part.kind == "bound":
         return (first - part.number) * part.way > 0
     if part.kind == "times":
@@ -251,14 +251,14 @@ def _comes_to(kind: str, first: int, second: int) -> int:
     return {"value": first, "change": second - first, "sum": first + second, "gap": first - second}[kind]
 
 
-def _line_of(table: FactTable, part: ClaimPart) -> str:
+def _line_of(table: _FactTable, part: _ClaimPart) -> str:
     """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
     shown = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
 
 
-def _reading_of(table: FactTable, part: ClaimPart) -> str:
+def _reading_of(table: _FactTable, part: _ClaimPart) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     second = _second_cell(part)
     cells = [(part.column, part.year), *([] if second is None else [second])]
@@ -269,7 +269,7 @@ def _reading_of(table: FactTable, part: ClaimPart) -> str:
     return ", ".join(said)
 
 
-def _arithmetic(part: ClaimPart, first: int, second: int) -> str:
+def _arithmetic(part: _ClaimPart, first: int, second: int) -> str:
     if part.kind in ("change", "sum", "gap"):
         one, two = (second, first) if part.kind == "change" and part.way >= 0 else (first, second)
         return f"{one}+{two}={one + two}" if part.kind == "sum" else f"{one}-{two}={one - two}"
@@ -280,14 +280,14 @@ def _arithmetic(part: ClaimPart, first: int, second: int) -> str:
     }[part.kind]
 
 
-def label_of(verdicts: list[str]) -> str:
+def _label_of(verdicts: list[str]) -> str:
     """All yes: True; all no: False; anything else: Conflicting."""
     if set(verdicts) == {YES}:
         return "True"
     return "False" if set(verdicts) == {NO} else "Conflicting"
 
 
-def canonical(table: FactTable, parts: tuple[ClaimPart, ...]) -> str:
+def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
     """The form in which topics, years, wording, and the order of columns, parts and sources do not count."""
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
@@ -300,7 +300,7 @@ def canonical(table: FactTable, parts: tuple[ClaimPart, ...]) -> str:
     return repr((tuple(cells[column] for column in order), said))
 
 
-def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
+def _uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
     """What is said of a column: tells columns with equal numbers apart."""
     return sorted(
         (part.kind, part.year, part.number, part.column == column)
@@ -309,7 +309,7 @@ def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int
     )
 
 
-def _say(table: FactTable, part: ClaimPart, rng: random.Random) -> str:
+def _say(table: _FactTable, part: _ClaimPart, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
     first, second = table.topics[part.column], table.topics[part.other]
     return wording.format(a=first, b=second, n=part.number, y=table.years[part.year], z=table.years[part.later])

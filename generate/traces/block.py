@@ -101,7 +101,7 @@ def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in GROUP)
 
 
-def read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
+def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
     """The examples of wanted traces, (example_id, trace_id), with all their traces; nothing else is read."""
     ids = wanted["example_id"].unique().sort()
     within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
@@ -117,7 +117,7 @@ def blocks(log: Log, wanted: pl.DataFrame, size: int, columns: Sequence[str] = R
     counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
     for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
         within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-        yield read_block(log, wanted.filter(within), columns)
+        yield _read_block(log, wanted.filter(within), columns)
 
 
 def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) -> Prompt:

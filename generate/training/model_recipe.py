@@ -149,7 +149,7 @@ class ModelRecipe(Checked):
         return sum(phase.tokens for phase in self.phases)
 
 
-def shipped_training_recipes() -> tuple[str, ...]:
+def _shipped_training_recipes() -> tuple[str, ...]:
     """Names of the recipes that come with the product."""
     return shipped_recipes(SHIPPED)
 
@@ -158,8 +158,8 @@ def load_training_recipe(recipe: str) -> ModelRecipe:
     """Read a training recipe: a file, or a shipped one by its name. ThinkbackError: one line that names the key."""
     path = Path(recipe)
     if not path.is_file():
-        if path.name != recipe or path.name not in shipped_training_recipes():
-            known = suggest(path.name, shipped_training_recipes())
+        if path.name != recipe or path.name not in _shipped_training_recipes():
+            known = suggest(path.name, _shipped_training_recipes())
             raise ThinkbackError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
         path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)

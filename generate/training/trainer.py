@@ -36,7 +36,7 @@ CHOICES = 6
 
 
 @dataclass(frozen=True)
-class Attempted:
+class _Attempted:
     """A question with attempts at it, and for each whether its answer is right. `cut` ones were stopped by a limit."""
 
     item: Item
@@ -49,16 +49,16 @@ class Attempted:
         return sum(self.verdicts) / len(self.verdicts)
 
 
-def attempted(item: Item, attempts: Sequence[str]) -> Attempted:
+def _attempted(item: Item, attempts: Sequence[str]) -> _Attempted:
     """Attempts with their verdicts: right is an answer that equals the question's."""
-    return Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
+    return _Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def _made_attempts(task: Task, item: Item, rng: random.Random) -> Attempted:
+def _made_attempts(task: Task, item: Item, rng: random.Random) -> _Attempted:
     """Attempts without a model: a flawed solution, a whole one, and one of either that was cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
-    return attempted(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
+    return _attempted(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
 
 
 def texts(
@@ -66,7 +66,7 @@ def texts(
     questions: Iterator[Item],
     mixture: Mapping[str, float],
     rng: random.Random,
-    samples: Sequence[Attempted] = (),
+    samples: Sequence[_Attempted] = (),
 ) -> Iterator[TaskText]:
     """Texts of the mixture, without end. Attempts come from `samples`, or are made up where there are none.
 
@@ -95,7 +95,7 @@ def texts(
             )
 
 
-def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -> TaskText | None:
+def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) -> TaskText | None:
     """One text of a format from a question's attempts; null where they have none that fits."""
     item = source.item
     if name == "choose":
@@ -118,7 +118,7 @@ def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -
 
 def _sample_attempts(
     model: Any, tokenizer: Any, questions: Iterator[Item], wanted: Attempts, seed: int
-) -> list[Attempted]:
+) -> list[_Attempted]:
     """Attempts at the next `wanted.questions` questions, by the engine that a recipe would ask.
 
     Each question gets `wanted.samples` whole attempts, and one that is cut off where `wanted.short` names limits.
@@ -142,7 +142,7 @@ def _sample_attempts(
                 raise ThinkbackError(f"the model can't answer a question of its own task: {outcome.reason}")
             made[int(call.key.split()[0])] += [completion.text for completion in outcome]
         engine.close()
-    return [attempted(item, attempts) for item, attempts in zip(items, made, strict=True)]
+    return [_attempted(item, attempts) for item, attempts in zip(items, made, strict=True)]
 
 
 IGNORED = -100
@@ -162,7 +162,7 @@ class _TextBatch:
     tokens: int
 
 
-def batches(
+def _batches(
     texts: Iterator[TaskText], tokenizer: Any, places: int, context: int, rng: random.Random
 ) -> Iterator[_TextBatch]:
     """Batches of at most `places` places, without end. A text longer than `context` is left out.
@@ -284,7 +284,7 @@ class _Training:
         losses: list[tuple[int, float]] = []
         since: list[float] = []
         self.model.train()
-        for batch in batches(stated, self.tokenizer, schedule.batch_tokens, context, rng):
+        for batch in _batches(stated, self.tokenizer, schedule.batch_tokens, context, rng):
             since.append(self.step(batch))
             if len(since) == LOGGED or self.tokens - first_token >= phase.tokens:
                 losses.append((self.tokens, sum(since) / len(since)))
@@ -382,12 +382,12 @@ class _Optimizer:
         torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
         for part in self.parts:
             for group in part.param_groups:
-                group["lr"] = rate_at(self.schedule, number, progress)
+                group["lr"] = _rate_at(self.schedule, number, progress)
             part.step()
             part.zero_grad(set_to_none=True)
 
 
-def rate_at(schedule: RateSchedule, number: int, progress: float) -> float:
+def _rate_at(schedule: RateSchedule, number: int, progress: float) -> float:
     """The rate of step `number` (from 0), with `progress` in [0, 1): up in a line, then down to 0 in another."""
     warm = min(1.0, (number + 1) / (schedule.warmup + 1))
     return schedule.rate * warm * max(0.0, 1.0 - progress)

@@ -100,7 +100,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     return setting(log, gate.action, own, pool or (gate.pool if several else None))
 
 
-def available_features(at: GateSetting) -> GateInputs:
+def _available_features(at: GateSetting) -> GateInputs:
     """Every signal that a server sees, and every column of `features`."""
     signals = [gate_input("signal", name) for name in SERVED if _logged(name, at)]
     return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
@@ -119,7 +119,7 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
     Without names, all that are available.
     """
     if not names:
-        return available_features(at)
+        return _available_features(at)
     found = []
     for name in names:
         source, mark, rest = name.partition(":")
@@ -193,7 +193,7 @@ def told_lacking(lacking: Mapping[str, int]) -> str:
 
 def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[GateInputs, tuple[str, ...]]:
     """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
-    inputs = available_features(at)
+    inputs = _available_features(at)
     lacking: dict[str, int] = {}
     for where in dict.fromkeys(conditions):
         for name, count in read_data(at, where, inputs, whole=False).lacking.items():

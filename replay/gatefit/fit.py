@@ -30,7 +30,7 @@ LEAST_FIXES = 20
 
 
 @dataclass(frozen=True, eq=False)
-class FittedGate:
+class _FittedGate:
     """A gate with how it does on the examples that its threshold was chosen on.
 
     `choice`: which these are, and which it was fitted on. `curve`: every threshold there. `out_of_fold`: example_id,
@@ -73,7 +73,7 @@ def fit_gate(
     n_folds: int | None = None,
     below: bool = False,
     seed: int = 0,
-) -> FittedGate:
+) -> _FittedGate:
     """Fit a gate on the examples of the SQL condition `on` and choose its threshold on those of `tune`.
 
     `kind` is `logistic`, `trees` or `score` (then `features` names one logged score, and `on` is left out).
@@ -122,7 +122,7 @@ def fit_gate(
     document = _finished(draft, table, best, found, below)
     gate = gate_file.gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
-    return FittedGate(
+    return _FittedGate(
         gate, document, choice, table, found, kept if n_folds is not None else None,
         (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
     )  # fmt: skip

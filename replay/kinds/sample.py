@@ -419,7 +419,7 @@ class Sample(Policy):
     def final_remarks(self) -> Iterator[RemarkKind]:
         """What the fit of its prior left out."""
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
-            yield rows_left_out(self.prior.left_out)
+            yield _rows_left_out(self.prior.left_out)
 
 
 def attempt(name: str, pool: str, against: str | None = None) -> Sample:
@@ -509,7 +509,7 @@ def _score_remarks(
             yield Remark(RAW_MARGIN, verifier)
 
 
-def rows_left_out(lost: NullRows) -> RemarkKind:
+def _rows_left_out(lost: NullRows) -> RemarkKind:
     """The remark on policies with a prior whose fit left the same rows out, which they share."""
     return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(lost,))
 

@@ -37,7 +37,7 @@ class PlaceArea:
     within: Interval
 
 
-def probe_scores(
+def _probe_scores(
     state: np.ndarray, right: np.ndarray, unit: np.ndarray, train: np.ndarray, asked: np.ndarray,
     settings: VerifierSettings = PROBE,
 ) -> np.ndarray | None:  # fmt: skip
@@ -65,7 +65,7 @@ def score_table(
     table = np.full((len(traces.right), len(traces.places)), np.nan)
     for place, trace, state in rows:
         asked = ~traces.train[trace]
-        scores = probe_scores(state, traces.right[trace], traces.unit[trace], train[trace], asked, settings)
+        scores = _probe_scores(state, traces.right[trace], traces.unit[trace], train[trace], asked, settings)
         if scores is not None:
             table[trace[asked], place] = scores
     return table

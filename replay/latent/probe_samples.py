@@ -52,7 +52,7 @@ def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, fl
     return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
 
 
-def some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
+def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
     """The training traces (N,) of so many questions, drawn by the seed: more of them hold those of fewer."""
     known = np.unique(traces.unit[traces.train])
     drawn = np.random.default_rng(seed).permutation(known)[:count]
@@ -74,7 +74,7 @@ def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) ->
     return found
 
 
-def some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
+def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
     """So many training traces (N,), a share of them right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
@@ -86,7 +86,7 @@ def some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.n
     return found
 
 
-def even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
+def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
     """How many training traces there are at most for every share of right ones."""
     right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
@@ -97,16 +97,16 @@ def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level:
     held = list(traces.at(places))
     whole = len(np.unique(traces.unit[traces.train]))
     for count in sorted({whole >> halved for halved in range(HALVINGS)}):
-        drawn = [some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
+        drawn = [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
         if (found := _of(traces, drawn, held, count, level)) is not None:
             yield found
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """What a verifier of some places is worth by the share of right ones among as many traces to train on."""
-    held, rows = list(traces.at(places)), even_rows(traces)
+    held, rows = list(traces.at(places)), _even_rows(traces)
     for share in SHARES:
-        drawn = [some_right(traces, share, rows, seed) for seed in range(seeds)]
+        drawn = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
         if (found := _of(traces, drawn, held, share, level)) is not None:
             yield found
 
@@ -124,7 +124,7 @@ def by_model(
 ) -> Iterator[ModelArea]:
     """What classifiers of one place are worth by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
-    drawn = [some_questions(traces, count, seed) for seed in range(seeds)]
+    drawn = [_some_questions(traces, count, seed) for seed in range(seeds)]
     held = list(traces.at(places))
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
     for seed, train in enumerate(drawn):

@@ -129,12 +129,12 @@ def fit_verifier(
         seed=seed,
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
-    extended = add_verifier(log, fitted)
+    extended = _add_verifier(log, fitted)
     worth = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
     return VerifierReport(fitted, extended, tuple(worth))
 
 
-def add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
+def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     """Add a fitted verifier to a local, sealed log, and seal it again. ThinkbackError, and the log as it was, where
     that can't be done.
     """

@@ -186,7 +186,7 @@ def later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
 
 
-class GenerateFirst(Order):
+class _GenerateFirst(Order):
     """The whole pool up to the cap is generated; its valid traces are then verified in another order."""
 
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
@@ -202,7 +202,7 @@ class GenerateFirst(Order):
 
 
 @dataclass(frozen=True)
-class RandomOrder(GenerateFirst):
+class RandomOrder(_GenerateFirst):
     """In the random order of a seed."""
 
     name: ClassVar[str] = "random"
@@ -216,7 +216,7 @@ class RandomOrder(GenerateFirst):
 
 
 @dataclass(frozen=True)
-class ByScore(GenerateFirst):
+class ByScore(_GenerateFirst):
     """By falling score: an order that no real system could know."""
 
     name: ClassVar[str] = "score"

@@ -235,7 +235,7 @@ class Best:
     lead: np.ndarray
 
 
-def running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
+def _running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
     """Votes after every step.
 
     `code` int (E, S): the answer revealed in each step, NONE for an invalid one. `first_place` int (E, A):
@@ -397,7 +397,7 @@ class Revealed:
     @cached_property
     def votes(self) -> Votes:
         """Running vote over what each step reveals."""
-        return running_votes(self.code, self.first_place)
+        return _running_votes(self.code, self.first_place)
 
     @cached_property
     def best(self) -> Best:

@@ -83,7 +83,7 @@ class StopRule(Rule):
 
     def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
-        return stopping_step(decisions(self, walk.prefix), limit, width)
+        return _stopping_step(decisions(self, walk.prefix), limit, width)
 
     def untrusted(self, walk: _Walked) -> Untrusted:
         """What it says of a walk, to be checked for looking ahead."""
@@ -240,7 +240,7 @@ class Agreement(CrossingRule):
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
         most = int(seen.votes.max(initial=0)) + 1
         pairs, place = np.unique(seen.votes.astype(np.int64) * most + seen.second_votes, return_inverse=True)
-        ahead = np.array([lead_probability(int(p) // most, int(p) % most) for p in pairs])
+        ahead = np.array([_lead_probability(int(p) // most, int(p) % most) for p in pairs])
         return np.where(seen.votes > 0, ahead[place.reshape(seen.votes.shape)], -np.inf)
 
 
@@ -280,7 +280,7 @@ class OwnStop(Own, StopRule):
 
 
 @lru_cache(maxsize=65_536)
-def lead_probability(first: int, second: int) -> float:
+def _lead_probability(first: int, second: int) -> float:
     """P(Binomial(first + second + 1, 1/2) <= first), rounded once from the exact value."""
     n = first + second + 1
     ways = total = 1
@@ -309,7 +309,7 @@ def looked_at(steps: int, limit: np.ndarray, width: int) -> np.ndarray:
     return looked if width == 1 else looked & ((step % width == 0) | (step == limit[:, None]))
 
 
-def stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def _stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """First step at which a rule holds, else the last step allowed.
 
     `holds` is bool (E, S), column s - 1 standing for step s; `limit` int (E,) is the last step of each

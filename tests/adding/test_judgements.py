@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from generate.signals.additions import KINDS
-from generate.signals.judge import AskedVerifier, Question
+from generate.signals.judge import _AskedVerifier, _Question
 
 
 def read(text: str, kind: str, how: str, candidates: int = 1) -> float | None:
     verifier = KINDS["verify"][kind](name="v", prompt="p", read=how)
-    assert isinstance(verifier, AskedVerifier)
-    return verifier.read_number(text, Question("q", ({},) * candidates))
+    assert isinstance(verifier, _AskedVerifier)
+    return verifier.read_number(text, _Question("q", ({},) * candidates))
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,16 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import Added, add
+from generate.annotating.annotation_run import _Added, add
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
 from generate.passes.batching import Ids, batches, pad
 from generate.passes.reader import Pass, ReadTokens, in_memory
 from generate.signals import logprob
 from generate.signals.additions import load_additions
-from generate.signals.sequence_classifier import ClassifierWorker
+from generate.signals.sequence_classifier import _ClassifierWorker
 from generate.signals.signal import Work
-from generate.traces.block import read_block
+from generate.traces.block import _read_block
 from generate.traces.log_origins import chat_of
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
@@ -62,14 +62,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(folder: Path, models: Path, text: str) -> Added:
+def run(folder: Path, models: Path, text: str) -> _Added:
     for name in ("tiny", "orm", "nli"):
         if not (folder / name).exists():
             (folder / name).symlink_to(models / name)
     return add(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)
 
 
-def scores(done: Added, name: str) -> pl.DataFrame:
+def scores(done: _Added, name: str) -> pl.DataFrame:
     return collect(done.log.scan("verifications").filter(pl.col("verifier") == name)).sort("trace_id")
 
 
@@ -301,18 +301,18 @@ def test_what_was_begun_with_another_model_is_not_mixed(
     tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_log(tmp_path / "log")
-    whole = ClassifierWorker.run
+    whole = _ClassifierWorker.run
     with monkeypatch.context() as small:
-        small.setattr(ClassifierWorker, "per_block", 5)
+        small.setattr(_ClassifierWorker, "per_block", 5)
         blocks: list[object] = []
 
-        def dies(self: ClassifierWorker, block: object, advance: object) -> object:
+        def dies(self: _ClassifierWorker, block: object, advance: object) -> object:
             if len(blocks) == 2:
                 raise KeyboardInterrupt
             blocks.append(block)
             return whole(self, block, advance)
 
-        small.setattr(ClassifierWorker, "run", dies)
+        small.setattr(_ClassifierWorker, "run", dies)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, models, REWARD)
     retrain(models / "orm", tmp_path / "orm", seed=7)
@@ -380,7 +380,7 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
     other = write_recipe(
         tmp_path, step + 'chat_template = "other.jinja"\ntemplate_options = { mark = "?" }\n', "o.toml"
     )
-    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
         additions = load_additions(path)
         forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
@@ -419,7 +419,7 @@ def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weigh
     log = make_log(tmp_path / "log", 1, source=source)
     additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
     forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
-    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     assert words.decode(forced.ids(rows, rows.rows[0]).prompt) == "!0 + 1"
     forced.reader.close()
 

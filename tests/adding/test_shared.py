@@ -12,8 +12,8 @@ from generate.annotating.annotation_plan import estimate_additions, make_add_pla
 from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
-from generate.signals.judge import AskedWorker
-from generate.signals.random_score import RandomWorker
+from generate.signals.judge import _AskedWorker
+from generate.signals.random_score import _RandomWorker
 from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
@@ -86,7 +86,7 @@ def test_what_a_killed_run_left_goes_though_the_log_lacks_nothing(
 
 def test_another_recipe_leaves_the_work_of_a_live_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live one has 3 blocks of 10 traces; another is added, and asked for again, in the midst of it."""
-    monkeypatch.setattr(RandomWorker, "per_block", 10)
+    monkeypatch.setattr(_RandomWorker, "per_block", 10)
     make_log(tmp_path / "log")
     seen: list[str] = []
 
@@ -106,7 +106,7 @@ def test_another_recipe_leaves_the_work_of_a_live_one(tmp_path: Path, monkeypatc
 def test_work_of_what_another_shard_added_meanwhile_is_not_added_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RandomWorker, "per_block", 10)
+    monkeypatch.setattr(_RandomWorker, "per_block", 10)
     make_log(tmp_path / "log", 40)
     with pytest.raises(Killed):
         add_chance(tmp_path, CHANCE, dies_after=8)
@@ -132,7 +132,7 @@ def test_unreadable_ones_of_another_shard_are_counted_once(tmp_path: Path, monke
         return rule(call)
 
     with monkeypatch.context() as small:
-        small.setattr(AskedWorker, "per_block", 5)
+        small.setattr(_AskedWorker, "per_block", 5)
         with pytest.raises(Killed):
             run(tmp_path, JUDGE, dies)
     run(tmp_path, JUDGE, rule, shard=(1, 2))

@@ -12,7 +12,7 @@ import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import add
-from generate.classifier.classifier_fitting import held_out, labelled, training_rows
+from generate.classifier.classifier_fitting import _held_out, labelled, training_rows
 from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
@@ -53,7 +53,7 @@ def test_examples_are_split_not_traces(tmp_path: Path) -> None:
     assert set(rows.examples[rows.dev]).isdisjoint(rows.examples[~rows.dev])
     assert 0.1 < rows.dev.mean() < 0.3
     some = rows.examples[:500]
-    assert (held_out(some, 0.2, 0) == held_out(rows.examples, 0.2, 0)[:500]).all(), "whatever else is in the log"
+    assert (_held_out(some, 0.2, 0) == _held_out(rows.examples, 0.2, 0)[:500]).all(), "whatever else is in the log"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_trained_classifier_scores_the_log(
     from sklearn.metrics import average_precision_score
 
     chosen = labelled(log, load_training(recipe))
-    dev = held_out(chosen["example_id"].to_numpy(), 0.2, 0)
+    dev = _held_out(chosen["example_id"].to_numpy(), 0.2, 0)
     both = chosen.filter(pl.Series(dev)).join(collect(done.log.scan("verifications")), on="trace_id")
     assert average_precision_score(both["label"], both["score"]) == pytest.approx(
         trained.epochs[trained.best - 1].auprc, abs=1e-6

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from tests.cli.conftest import Run
 from thinkback.app import app
 from toolkit.log import write_log
@@ -46,7 +46,7 @@ COMMANDS = {
 def altered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a log of which one count of tokens was altered, and what the commands need besides."""
     folder = tmp_path_factory.mktemp("altered")
-    write_log(folder / "log", name="made", tables=recovery_tables(600, 11, RecoveryModel(votes=3)))
+    write_log(folder / "log", name="made", tables=_recovery_tables(600, 11, RecoveryModel(votes=3)))
     (folder / "p.toml").write_text(POLICIES)
     (folder / "add.toml").write_text(RECIPE)
     shutil.copytree(folder / "log", folder / "good")

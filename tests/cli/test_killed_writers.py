@@ -16,7 +16,7 @@ import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.files import replacing, replacing_file
-from toolkit.work_places import MARK, clear_scratch
+from toolkit.work_places import MARK, _clear_scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITE = """
@@ -148,6 +148,6 @@ def test_temporary_folders_of_killed_processes_are_cleared(tmp_path: Path, monke
             process.send_signal(signal.SIGKILL)
         assert (Path(killed).parent / MARK).exists()
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        clear_scratch()
+        _clear_scratch()
         assert names(tmp_path) == sorted([own.name, Path(living).parent.name])
         assert Path(living).exists()

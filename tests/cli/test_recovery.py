@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from tests.cli.conftest import Run
 from tests.cli.test_errors import files, refused
 from toolkit.log import collect, open_log, write_log
@@ -29,7 +29,7 @@ TABLES = (
 def recovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of one data set, named as one of the paper's, fitted on another."""
     path = tmp_path_factory.mktemp("recovery") / "log"
-    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
     named = pl.when(pl.col("split") == "test").then(pl.lit("MATH500")).otherwise(pl.lit("MATH"))
     tables["examples"] = tables["examples"].with_columns(dataset=named)
     write_log(path, name="made", tables=tables, simulated=True)

@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 import replay
 from replay import Result
 from replay.runs.page import dashboard
-from replay.runs.page.dashboard import _shares, examples_of, grouping
+from replay.runs.page.dashboard import _examples_of, _grouping, _shares
 from replay.runs.page.dashboard_data import _baselines, described
 from replay.runs.saved.findings import Findings
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
-from toolkit.show.dashboard.page import in_script, own_script, packed
+from toolkit.show.dashboard.page import _own_script, in_script, packed
 
 
 def held(page: Path) -> tuple[list[Any], list[Any]]:
@@ -69,18 +69,18 @@ def test_examples_are_chosen_by_data_set_where_there_are_several(
     columns: dict[str, list[str]], groups: list[str]
 ) -> None:
     found = SimpleNamespace(examples=pl.DataFrame({"split": ["x", "y"], **columns}), by=("split",))
-    assert grouping(cast(Findings, found)) == groups
+    assert _grouping(cast(Findings, found)) == groups
 
 
 def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
     assert result.folder is not None
     names = [one.name for one in result.policies]
-    shown = examples_of(result, result.folder, names, 20, True)
+    shown = _examples_of(result, result.folder, names, 20, True)
     assert len(shown.ids) == shown.data["total"] - len(result.examples) + 20
     assert sum(kept for _, _, kept in shown.data["strata"]) == 20
     assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
     assert all(kept >= 1 for _, _, kept in shown.data["strata"])
-    assert shown.ids.to_list() == examples_of(result, result.folder, names, 20, True).ids.to_list()
+    assert shown.ids.to_list() == _examples_of(result, result.folder, names, 20, True).ids.to_list()
     assert _shares([90, 9, 1], 10) == [8, 1, 1]
     assert _shares([5], 10) == [5]
 
@@ -92,7 +92,7 @@ def test_texts_are_the_same_however_many_are_read_at_once(
     monkeypatch.setattr(dashboard, "TEXTS", 1_000)
     monkeypatch.setattr(dashboard, "HELD", held)
     assert result.folder is not None
-    shown = examples_of(result, result.folder, [one.name for one in result.policies], 2_000, True)
+    shown = _examples_of(result, result.folder, [one.name for one in result.policies], 2_000, True)
     files = dict(shown.texts())
     assert list(files) == list(range(len(shown.sizes)))
     assert len(files) > 3
@@ -226,7 +226,7 @@ def test_data_ends_no_script_and_hides_nothing() -> None:
     text = "</script><!-- \u202e \u2028 \ud800"
     assert in_script(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
     assert json.loads(zlib.decompress(b64decode(packed({"a": text})))) == {"a": text}
-    assert "</script" not in own_script()
+    assert "</script" not in _own_script()
 
 
 def test_parts_of_the_headroom_are_told_apart_in_grey() -> None:

@@ -20,8 +20,8 @@ from generate.recipes.recipe import (
     EvidenceSettings,
     FewShotSettings,
     FinalizerSettings,
-    ReviseStep,
-    SampleStep,
+    _ReviseStep,
+    _SampleStep,
 )
 from generate.recipes.toml_file import shipped_recipes
 from generate.tasks import TASKS
@@ -206,9 +206,9 @@ def test_every_setting_of_a_recipe_is_described() -> None:
         "[data]": DataSettings,
         "[answers]": AnswerSettings,
         "[finalizer]": FinalizerSettings,
-        "[[sample]]": SampleStep,
+        "[[sample]]": _SampleStep,
     }
-    tables |= {"[[revise]]": ReviseStep}
+    tables |= {"[[revise]]": _ReviseStep}
     for heading, cls in tables.items():
         assert set(first_cells(section("recipes.md", f"`{heading}`"))) >= {field.name for field in fields(cls)}, heading
     chosen = set(first_cells(section("recipes.md", "`[few_shot]`, `[evidence]`, `[embedding]`")))

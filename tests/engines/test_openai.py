@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.engines.openai import OpenAISettings, backoff
-from generate.engines.replies import HalfAnswer, divide, read_reply, retry_after
+from generate.engines.openai import _backoff, _OpenAISettings
+from generate.engines.replies import HalfAnswer, _divide, read_reply, retry_after
 from tests.engines.server import Server, sample_text
 
 KEY = "sk-very-secret-0123456789"
@@ -119,9 +119,9 @@ def test_backoff_doubles_between_half_and_whole(server: Server) -> None:
     gaps = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
     for gap, least in zip(gaps, (0.1, 0.2, 0.4), strict=True):
         assert gap >= least
-    settings = OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
-    assert [backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
-    most = [backoff(settings, attempt, 0.999) for attempt in range(5)]
+    settings = _OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
+    assert [_backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
+    most = [_backoff(settings, attempt, 0.999) for attempt in range(5)]
     assert most == pytest.approx([0.2, 0.4, 0.8, 1.5, 1.5], rel=1e-3)
 
 
@@ -295,9 +295,9 @@ def test_thoughts_are_kept_under_both_names() -> None:
 
 
 def test_sums_are_divided_whole() -> None:
-    assert divide(10, [1, 1, 1]) == [4, 3, 3]
-    assert divide(7, [0, 0]) == [4, 3]
-    assert divide(6, [1, 2, 3]) == [1, 2, 3]
+    assert _divide(10, [1, 1, 1]) == [4, 3, 3]
+    assert _divide(7, [0, 0]) == [4, 3]
+    assert _divide(6, [1, 2, 3]) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("status", ["401", "400", "500"])

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.signals.checks import answer_changed, arithmetic_mismatch, constraint_mismatch
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from thinkback.app import app
 from toolkit.log import collect, open_log, write_log
 
@@ -274,7 +274,7 @@ def test_an_answer_in_another_spelling_has_not_changed(own: str | None, before: 
 
 
 def test_the_shipped_recipe_adds_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_log(tmp_path / "log", name="made", tables=recovery_tables(40, 11, RecoveryModel(votes=3)), simulated=True)
+    write_log(tmp_path / "log", name="made", tables=_recovery_tables(40, 11, RecoveryModel(votes=3)), simulated=True)
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["generate", "checks", "--on", "log"])
     assert done.exit_code == 0, done.output
@@ -282,7 +282,7 @@ def test_the_shipped_recipe_adds_checks(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_checks_are_added_to_a_log_and_a_gate_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = recovery_tables(40, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(40, 11, RecoveryModel(votes=3))
     text = pl.when(pl.col("sample_index") == 0).then(pl.lit("2+2=5")).otherwise(pl.lit("2+2=4"))
     tables["traces"] = tables["traces"].with_columns(text=text)
     write_log(tmp_path / "log", name="made", tables=tables, simulated=True)

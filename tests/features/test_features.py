@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generate.signals import numeric, serving, similarity
-from generate.signals.peers import peer_contradiction, peers_of
+from generate.signals.peers import _peers_of, peer_contradiction
 
 # (claim, justification, evidence, coverage of the claim's numbers, grounding of the justification's), by hand
 CLAIMS = [
@@ -110,7 +110,7 @@ def test_peers_are_those_of_a_plain_loop(sizes: list[int], earlier: bool, seed: 
     for i, group in enumerate(groups):
         peers = [j for j in range(len(groups)) if groups[j] == group and j != i and (j < i or not earlier)]
         plain.append(np.mean([rows[i] @ rows[j] for j in peers]) if peers else 1.0)
-        assert peers_of(groups.tolist(), earlier, None)[i] == peers
+        assert _peers_of(groups.tolist(), earlier, None)[i] == peers
     np.testing.assert_allclose(similarity.peer_similarity(rows, groups, earlier), plain, atol=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_a_text_without_an_embedding_is_nobodys_peer() -> None:
 
 def test_contradiction_is_the_mean_over_peers_and_zero_without() -> None:
     assert peer_contradiction(np.array([0.2, 0.6, 0.9]), np.array([2, 0, 1])).tolist() == pytest.approx([0.4, 0, 0.9])
-    assert peers_of([0, 0, 0, 0, 1], False, 2) == [[1, 2], [0, 2], [1, 3], [1, 2], []]
+    assert _peers_of([0, 0, 0, 0, 1], False, 2) == [[1, 2], [0, 2], [1, 3], [1, 2], []]
 
 
 def test_serving_visible_features_by_hand() -> None:

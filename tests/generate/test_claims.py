@@ -11,15 +11,15 @@ from statistics import fmean
 import polars as pl
 import pytest
 
-from generate.simulation.claims import load_model, simulate_claims, simulations
+from generate.simulation.claims import _simulations, load_model, simulate_claims
 from replay.studies.factcheck import fidelity
 from replay.studies.factcheck.fidelity import (
     KNOWN,
     POOLS,
-    HeldOut,
-    HeldOutNumber,
     Known,
-    Line,
+    _HeldOut,
+    _HeldOutNumber,
+    _Line,
     check_simulation,
     check_table,
     signs,
@@ -101,7 +101,7 @@ def test_wall_clock_is_told_by_pool(tmp_path: Path) -> None:
     assert set(source["verifiers"]["deepseek"]["pools"]) == {"n15"}
 
 
-@pytest.mark.parametrize("name", simulations())
+@pytest.mark.parametrize("name", _simulations())
 def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     log = simulate_claims(tmp_path / "log", name, traces=16)
     lines = check_simulation(log, name, "n16")
@@ -126,8 +126,8 @@ def test_a_known_failure_may_not_grow_or_turn() -> None:
 
     high = Known(3.0, "why")
 
-    def of(simulated: float, known: Known | None = high) -> Line:
-        return Line("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
+    def of(simulated: float, known: Known | None = high) -> _Line:
+        return _Line("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
 
     told = [(of(x).within, of(x).expected) for x in (10.9, 13.4, 13.6, 8.0)]
     assert told == [(True, True), (False, True), (False, False), (False, False)]
@@ -187,7 +187,7 @@ def test_signs_that_nothing_was_fitted_to_over_two_seeds(name: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", simulations())
+@pytest.mark.parametrize("name", _simulations())
 def test_signs_that_nothing_was_fitted_to_over_ten_seeds(name: str, tmp_path: Path) -> None:
     assert signs_of(name, 10, tmp_path) == {key: ten for key, (_, ten) in SIGNS.items() if key.startswith(name)}
 
@@ -211,8 +211,8 @@ def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.M
 
 
 def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None:
-    def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> HeldOut:
-        return HeldOut(HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
+    def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> _HeldOut:
+        return _HeldOut(_HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
 
     assert (of((2.0, 3.0)).held, of((2.0, 3.0)).errors, of((2.0, 3.0)).same_sign) == (True, 1.5, 2)
     assert (of((4.0, 3.0)).held, of((-1.0, 0.5)).held, of((-1.0, 0.5)).same_sign) == (False, False, 1)

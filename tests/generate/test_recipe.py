@@ -10,7 +10,7 @@ import pytest
 
 from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
-from generate.recipes.recipe import Balanced, Constant, Mixture, Recipe, ReviseStep, load_recipe
+from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_recipe
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.sampling.sampling_estimate import estimate
 from generate.sampling.sampling_plan import make_plan
@@ -71,7 +71,7 @@ def test_settings_overrule_the_file(tmp_path: Path) -> None:
     )
     assert recipe.sample[1].samples == 5
     assert recipe.engine.model == "other"
-    assert recipe.sample[0].temperature == Mixture((0.0, 1.0))
+    assert recipe.sample[0].temperature == _Mixture((0.0, 1.0))
     for given, message in (
         ("sample.vote.samples=5", "did you mean `votes`"),
         ("samples", "KEY=VALUE"),
@@ -105,7 +105,7 @@ def pools(recipe: Recipe) -> dict[str, tuple[int, object, int]]:
 def test_settings_of_the_papers() -> None:
     for name in ("quantemp", "claimdecomp"):
         recipe = load_recipe(name)
-        assert pools(recipe) == {"n15": (15, Balanced(0.3, 0.7, 0.05), 512)}
+        assert pools(recipe) == {"n15": (15, _Balanced(0.3, 0.7, 0.05), 512)}
         assert recipe.few_shot is not None
         assert (recipe.few_shot.choose, recipe.few_shot.k, recipe.few_shot.split) == ("similar", 4, ("train",))
         assert recipe.answers.labels == ("Supports", "Refutes", "Conflicting")
@@ -117,15 +117,15 @@ def test_settings_of_the_papers() -> None:
     assert [step.max_tokens for step in gsm.sample] == [4096, 8192]
     for recipe in (math, gsm):
         assert recipe.seed == 42
-        assert {(s.action, s.of, s.rollouts, s.max_tokens) for s in recipe.steps if isinstance(s, ReviseStep)} == {
+        assert {(s.action, s.of, s.rollouts, s.max_tokens) for s in recipe.steps if isinstance(s, _ReviseStep)} == {
             (action, "base-4096", 2, 4096) for action in ("continue", "critique_repair", "active_verify")
         }
         assert recipe.finalizer is not None
         assert recipe.finalizer.max_tokens == 512
     lilave = load_recipe("lilave-gsm8k")
-    assert pools(lilave)["probe"][:2] == (1, Constant(0.0))
-    assert pools(lilave)["votes"][:2] == (16, Constant(1.0))
-    assert pools(lilave)["mixture"][:2] == (5, Mixture((0.0, 0.25, 0.5, 0.75, 1.0)))
+    assert pools(lilave)["probe"][:2] == (1, _Constant(0.0))
+    assert pools(lilave)["votes"][:2] == (16, _Constant(1.0))
+    assert pools(lilave)["mixture"][:2] == (5, _Mixture((0.0, 0.25, 0.5, 0.75, 1.0)))
     assert lilave.revise[0].action == "self_correct"
 
 
@@ -184,7 +184,7 @@ def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
         assert line.completion_tokens == line.samples * step.max_tokens + finalizer
         assert line.calls == line.samples if recipe.engine.kind == "openai" else line.calls == 3
         assert line.prompt_tokens > 0
-        if isinstance(step, ReviseStep):  # the attempt comes back in the prompt
+        if isinstance(step, _ReviseStep):  # the attempt comes back in the prompt
             base = next(other for other in recipe.steps if other.pool == step.of)
             assert line.prompt_tokens >= line.samples * base.max_tokens
 

@@ -14,16 +14,16 @@ from generate.engines.base import Message
 from generate.recipes.prompting import field_texts, parse_template, read_template
 from generate.recipes.recipe import (
     AnswerSettings,
-    Balanced,
-    Constant,
     EvidenceSettings,
     FewShotSettings,
-    Mixture,
+    _Balanced,
+    _Constant,
+    _Mixture,
+    _read_schedule,
     load_recipe,
-    read_schedule,
     seed_of,
 )
-from generate.sampling.context import choose_evidence, choose_few_shot, few_shot_text, make_pool, rank_evidence
+from generate.sampling.context import _choose_few_shot, _few_shot_text, _rank_evidence, choose_evidence, make_pool
 from generate.sampling.samples import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe
 from toolkit.errors import ThinkbackError
@@ -38,7 +38,7 @@ def test_a_seed_is_the_documented_digest() -> None:
 
 
 def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() -> None:
-    schedule = Balanced(0.30, 0.70, 0.05)
+    schedule = _Balanced(0.30, 0.70, 0.05)
     assert schedule.grid() == (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
     orders = set()
     for example in ("a", "b", "c"):
@@ -52,9 +52,9 @@ def test_the_balanced_grid_is_that_of_the_thesis_and_balanced_at_every_length() 
 
 
 def test_constant_and_mixture() -> None:
-    assert Constant(0.6).temperature(0, "e", "p", 9) == 0.6
-    mixture = read_schedule({"mixture": [0, 0.25, 0.5, 0.75, 1.0]}, "t")
-    assert mixture == Mixture((0.0, 0.25, 0.5, 0.75, 1.0))
+    assert _Constant(0.6).temperature(0, "e", "p", 9) == 0.6
+    mixture = _read_schedule({"mixture": [0, 0.25, 0.5, 0.75, 1.0]}, "t")
+    assert mixture == _Mixture((0.0, 0.25, 0.5, 0.75, 1.0))
     assert [mixture.temperature(0, "e", "p", i) for i in range(7)] == [0, 0.25, 0.5, 0.75, 1, 0, 0.25]
 
 
@@ -71,7 +71,7 @@ def test_constant_and_mixture() -> None:
 )
 def test_bad_schedules(given: object, message: str) -> None:
     with pytest.raises(ThinkbackError, match=message.replace("{", r"\{").replace("?", r"\?")):
-        read_schedule(given, "t")
+        _read_schedule(given, "t")
 
 
 def test_a_completion_prompt_keeps_its_white_space_and_braces() -> None:
@@ -114,7 +114,7 @@ def test_evidence_above_the_floor_and_relaxed_below_it() -> None:
 
 
 def test_evidence_is_ranked_by_cosine_not_by_length() -> None:
-    chosen = rank_evidence(["abc"], [["zzzz", "aabbcc", "ab"]], EvidenceSettings(top=2, floor=0.9), Letters())[0]
+    chosen = _rank_evidence(["abc"], [["zzzz", "aabbcc", "ab"]], EvidenceSettings(top=2, floor=0.9), Letters())[0]
     assert chosen.places == (1, 2)
     assert chosen.similarities[0] == pytest.approx(1.0)
     assert chosen.similarities[1] == pytest.approx(2 / (3**0.5 * 2**0.5))  # (1,1,1)·(1,1,0)
@@ -131,11 +131,11 @@ def test_few_shot_examples_are_near_and_never_the_question_itself() -> None:
     rule = FewShotSettings("similar", 2, "e.txt", "examples")
     pool = make_pool(pool_rows, data, rule, parse_template("e.txt", "{{question}}={{gold}}\n"))
     assert (pool.ids, pool.excluded) == (("t1", "t2"), 2)  # s1 by its id, t3 by its question
-    assert choose_few_shot(["zza", "aa"], pool, rule, Letters()) == [(1, 0), (0, 1)]
-    assert few_shot_text((1, 0), pool, rule) == "zzz=2\n\naab=1"
+    assert _choose_few_shot(["zza", "aa"], pool, rule, Letters()) == [(1, 0), (0, 1)]
+    assert _few_shot_text((1, 0), pool, rule) == "zzz=2\n\naab=1"
     fixed = FewShotSettings("fixed", 1, "e.txt", "examples", ids=("t2",))
     pool = make_pool(pool_rows, data, fixed, parse_template("e.txt", "{{question}}"))
-    assert [pool.ids[i] for i in choose_few_shot(["x"], pool, fixed, None)[0]] == ["t2"]
+    assert [pool.ids[i] for i in _choose_few_shot(["x"], pool, fixed, None)[0]] == ["t2"]
     with pytest.raises(ThinkbackError, match="`few_shot.k` is 3, but the pool has 2"):
         make_pool(pool_rows, data, FewShotSettings("fixed", 3, "e", "examples"), parse_template("e", "x"))
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
 from toolkit.errors import ThinkbackError
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay
@@ -373,7 +373,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
 
 
 def test_of_two_pools_of_revisions_one_goes_out(tmp_path: Path) -> None:
-    tables = recovery_tables(20, 4, RecoveryModel())
+    tables = _recovery_tables(20, 4, RecoveryModel())
     own = tables["traces"].filter(pl.col("action") == "active_verify")
     again = own.with_columns(trace_id=pl.col("trace_id") + " again", pool=pl.lit("again"))
     write_log(tmp_path / "log", name="two", tables={**tables, "traces": pl.concat([tables["traces"], again])})

@@ -14,14 +14,14 @@ import pytest
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.latent import fitting, material, models, state_rows
 from replay.latent.fitting import FittedVerifier, fit_verifier
-from replay.latent.report import add_verifier
+from replay.latent.report import _add_verifier
 from replay.latent.traced_values import Traces
 from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.worth import worth_of
+from toolkit.log.describe.worth import _worth_of
 from toolkit.stats import auc, auc_within
 
 TRAIN = "split='train'"
@@ -56,7 +56,7 @@ def copied(path: Path, to: Path, **changed: pl.DataFrame) -> Path:
 
 def added(path: Path, settings: VerifierSettings, train_on: str = TRAIN) -> tuple[Log, FittedVerifier]:
     fitted = fit_verifier(str(path), train_on, settings)
-    return add_verifier(path, fitted), fitted
+    return _add_verifier(path, fitted), fitted
 
 
 def test_trained_questions_get_scores_out_of_fold_and_others_none(path: Path, tmp_path: Path) -> None:
@@ -412,6 +412,6 @@ def test_shuffled_labels_give_a_half_within_the_interval_on_trained_questions_to
     log, fitted = added(copied(path, tmp_path / "log", traces=told, examples=examples), replace(QUICK, model=kind))
     for ids in (fitted.trained, examples.filter(pl.col("split") == "test")["example_id"]):
         [read] = scored_traces(log, ids)
-        [row] = [one for one in worth_of(read, None).signals if one.name == "latent"]
+        [row] = [one for one in _worth_of(read, None).signals if one.name == "latent"]
         for found in (row.auc, row.within):
             assert found.low <= 0.5 <= found.high

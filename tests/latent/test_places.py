@@ -14,16 +14,16 @@ from replay.data.conditions import matching
 from replay.latent import placed_traces as placing
 from replay.latent.place_probes import (
     PROBE,
+    _probe_scores,
     joint,
     location_map,
     mean_area,
     pooled,
-    probe_scores,
     score_table,
     transfer,
 )
 from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
-from replay.latent.probe_samples import by_model, by_questions, by_share, even_rows, some_questions, some_right
+from replay.latent.probe_samples import _even_rows, _some_questions, _some_right, by_model, by_questions, by_share
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.stats.curves.roc import Influenced
 
@@ -172,9 +172,9 @@ def test_too_little_to_train_on_gives_no_scores() -> None:
     rng = np.random.default_rng(0)
     state, every = rng.normal(size=(40, 3)).astype(np.float32), np.ones(40, bool)
     right = np.arange(40) % 2 == 0
-    assert probe_scores(state, right, np.arange(40), np.arange(40) < 19, every) is None
-    assert probe_scores(state, every, np.arange(40), every, every) is None
-    assert probe_scores(state, right, np.arange(40), every, every) is not None
+    assert _probe_scores(state, right, np.arange(40), np.arange(40) < 19, every) is None
+    assert _probe_scores(state, every, np.arange(40), every, every) is None
+    assert _probe_scores(state, right, np.arange(40), every, every) is not None
 
 
 def test_a_mean_of_areas_has_the_mean_of_their_influences() -> None:
@@ -186,14 +186,14 @@ def test_a_mean_of_areas_has_the_mean_of_their_influences() -> None:
 
 def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log) -> None:
     own = of(taken(log), LIKE)
-    few, more = some_questions(own, 20, 1), some_questions(own, 50, 1)
+    few, more = _some_questions(own, 20, 1), _some_questions(own, 50, 1)
     assert len(np.unique(own.unit[few])) == 20
     assert not (few & ~more).any()
-    rows = even_rows(own)
+    rows = _even_rows(own)
     right, wrong = int((own.train & own.right).sum()), int((own.train & ~own.right).sum())
     assert rows == int(min(right / 0.9, wrong / 0.95))
     for share in (0.05, 0.9):
-        drawn = some_right(own, share, rows, 0)
+        drawn = _some_right(own, share, rows, 0)
         assert drawn.sum() == rows
         assert own.right[drawn].sum() == round(share * rows)
         assert own.train[drawn].all()

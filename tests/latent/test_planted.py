@@ -9,7 +9,7 @@ import pytest
 
 from generate.simulation.planted import STATES, VERIFIER, PlantedModel, simulate_planted
 from replay.latent.fitting import fit_verifier
-from replay.latent.report import add_verifier
+from replay.latent.report import _add_verifier
 from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import areas, best_of_n, scores
 from toolkit.errors import ThinkbackError
@@ -54,7 +54,7 @@ def eight(tmp_path_factory: pytest.TempPathFactory) -> Log:
     simulate_planted(path, examples=4_000, traces=8, seed=1, model=PlantedModel(places=1))
     for kind in ("logistic", "xgboost"):
         settings = VerifierSettings(kind, model=kind, folds=0)
-        log = add_verifier(path, fit_verifier(str(path), "split='train'", settings))
+        log = _add_verifier(path, fit_verifier(str(path), "split='train'", settings))
     return log
 
 
@@ -82,7 +82,7 @@ def test_a_logistic_probe_comes_near_at_more_dimensions(tmp_path: Path, dimensio
     model = PlantedModel(dimensions=dimensions)
     simulate_planted(tmp_path / "log", examples=8_000, traces=8, seed=1, model=model)
     settings = VerifierSettings("logistic", model="logistic", folds=0)
-    log = add_verifier(tmp_path / "log", fit_verifier(str(tmp_path / "log"), "split='train'", settings))
+    log = _add_verifier(tmp_path / "log", fit_verifier(str(tmp_path / "log"), "split='train'", settings))
     pooled, within = areas(scores(log, "logistic"))
     assert abs(pooled - model.auc()) < 0.01
     assert abs(within - model.auc_within()) < 0.01

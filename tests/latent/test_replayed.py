@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_models import fit_model
 from toolkit.errors import ThinkbackError
@@ -35,7 +35,7 @@ TRAIN = "split = 'train'"
 
 def written(path: Path, folds: pl.Expr, more: pl.Expr | None = None) -> Log:
     """200 questions with a verifier on all traces, that has folds, and one more with others."""
-    tables = recovery_tables(200, 3, RecoveryModel(votes=4))
+    tables = _recovery_tables(200, 3, RecoveryModel(votes=4))
     split = tables["examples"].select("example_id", "split")
     noise = np.random.default_rng(0).normal(size=tables["traces"].height)
     traces = tables["traces"].join(split, on="example_id").with_columns(score=pl.Series(noise) + pl.col("correct"))

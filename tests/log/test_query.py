@@ -16,7 +16,7 @@ import pytest
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
 from toolkit.log import LogError, limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
-from toolkit.log.read.query import views_of
+from toolkit.log.read.query import _views_of
 
 
 def test_tables_are_views_in_the_contracts_types(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_models_whose_views_would_share_a_name_are_numbered(tmp_path: Path) -> N
             schema_overrides={"state": pl.Array(pl.Float32, 1)},
         )
     log = open_log(put_all(tmp_path, tables))
-    found = {view: query_log(log, f"SELECT token FROM {view}").item() for view in views_of(log) if "hidden" in view}
+    found = {view: query_log(log, f"SELECT token FROM {view}").item() for view in _views_of(log) if "hidden" in view}
     assert found == {
         "hidden_states_A_b": 2,
         "hidden_states_a_b_3": 1,  # A_b comes first, and the name a_b_2 belongs to a model

@@ -19,8 +19,8 @@ from toolkit.log.describe.worth import (
     PRIOR,
     VOTES,
     WHOLE,
-    SignalWorth,
     Worth,
+    _SignalWorth,
     worth_of_log,
     worth_tables,
 )
@@ -59,7 +59,7 @@ def made(
     )
 
 
-def only(log: Log, **asked: Any) -> tuple[Worth, dict[str, SignalWorth]]:
+def only(log: Log, **asked: Any) -> tuple[Worth, dict[str, _SignalWorth]]:
     [(_, worth)] = worth_of_log(log, **asked)
     return worth, {row.name: row for row in worth.signals}
 

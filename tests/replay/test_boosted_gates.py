@@ -13,7 +13,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import simulate_recovery
-from replay.gatefit.fit import FittedGate, fit_gate
+from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import predictions
 from replay.policies import gate_models
 from replay.policies.gate_file import content_hash, load_gate, write_text
@@ -40,17 +40,17 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def fit(log: Path) -> FittedGate:
+def fit(log: Path) -> _FittedGate:
     return fit_gate(str(log), action="active_verify", on=TRAIN, tune=None, n_folds=2, kind="trees", seed=4)
 
 
 @pytest.fixture(scope="module")
-def fitted(log: Path) -> FittedGate:
+def fitted(log: Path) -> _FittedGate:
     return fit(log)
 
 
 @pytest.fixture
-def gate(fitted: FittedGate, tmp_path: Path) -> Path:
+def gate(fitted: _FittedGate, tmp_path: Path) -> Path:
     path = tmp_path / "gate.json"
     path.write_text(write_text(fitted.document))
     return path
@@ -142,7 +142,7 @@ def test_threads_and_repetition_change_no_byte(monkeypatch: pytest.MonkeyPatch) 
     assert len(set(models)) == 1
 
 
-def test_the_same_log_gives_the_same_file(log: Path, fitted: FittedGate) -> None:
+def test_the_same_log_gives_the_same_file(log: Path, fitted: _FittedGate) -> None:
     assert write_text(fit(log).document) == write_text(fitted.document)
     assert fitted.document["version"] == 2
 
@@ -155,7 +155,7 @@ def test_a_tree_edited_by_hand_is_refused(gate: Path) -> None:
         load_gate(gate)
 
 
-def test_a_policy_fires_where_the_fitted_gate_does(log: Path, gate: Path, fitted: FittedGate) -> None:
+def test_a_policy_fires_where_the_fitted_gate_does(log: Path, gate: Path, fitted: _FittedGate) -> None:
     result = replay.run(log, WHEN.replace('PATH"', f'{gate}", reuse = true'), where=TRAIN, resamples=20)
     rows = predictions(str(log), fitted.gate, TRAIN)
     assert 0 < sum(row["choose_verify"] for row in rows) < len(rows)

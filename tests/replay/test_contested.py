@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
-from replay.gatefit.data import available_features, parse_features, read_data, setting
+from replay.gatefit.data import _available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
 from replay.runs.compare.curves import curve_pairs, curves, curves_table, measured
 from tests.replay.small import FIRST, GOLDS, POOL, tables
@@ -179,7 +179,7 @@ def test_a_gate_reads_lengths_of_answers_by_itself_where_all_are_readable(tmp_pa
     for name, table in (("veiled", traces), ("plain", traces.filter(pl.col("example_id") > "e00"))):
         address = write_log(tmp_path / name, name=name, tables={"examples": made["examples"], "traces": table})
         at = setting(address, "fix", None, None)
-        assert ("answer_length" in [one.name for one in available_features(at)]) == (name == "plain")
+        assert ("answer_length" in [one.name for one in _available_features(at)]) == (name == "plain")
         data = read_data(at, None, parse_features(["answer_length"], at))
         assert len(data.repair) == 19
 

@@ -12,7 +12,7 @@ import pytest
 import replay
 from replay import Budget, Margin, Sample, Window
 from replay.sampling.known import ORDERS, SELECTS
-from replay.sampling.orders import GeneratedTraces, GenerateFirst, WalkSteps, later
+from replay.sampling.orders import GeneratedTraces, WalkSteps, _GenerateFirst, later
 from replay.sampling.selects import Select
 from replay.sampling.stops import StopRule
 from tests.replay.small import tables
@@ -94,7 +94,7 @@ class Popular(Select):
 
 
 @dataclass(frozen=True)
-class ByFeature(GenerateFirst):
+class ByFeature(_GenerateFirst):
     """By a feature of its own; its answers and scores are not declared."""
 
     name: ClassVar[str] = "by feature"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
-from replay.analyses.recommend.attempts import calls_of, revision_pools, states, token_limits
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from replay.analyses.recommend.attempts import _calls_of, revision_pools, states, token_limits
 from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.choice import Choice, Rows
 from replay.data.contents import read_contents
@@ -25,8 +25,8 @@ from replay.gatefit.gate_set import (
     rule_gates,
     scopes_of,
 )
-from replay.studies.recovery.cost_tables import at_rates, band_panel
-from replay.studies.recovery.study import told_among
+from replay.studies.recovery.cost_tables import _at_rates, _band_panel
+from replay.studies.recovery.study import _told_among
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"
@@ -35,7 +35,7 @@ VERIFIER = "fix:active_verify:perfect"
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     """400 examples of two data sets; a classifier scores each base attempt 1 where some revision repairs it."""
-    tables = recovery_tables(400, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(400, 11, RecoveryModel(votes=3))
     half = pl.when(pl.int_range(pl.len()) < 200).then(pl.lit("a")).otherwise(pl.lit("b"))
     split = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("dev")).otherwise(pl.lit("test"))
     right = tables["traces"].filter(action="active_verify").group_by("parent_id").agg(pl.col("correct").any())
@@ -97,7 +97,7 @@ def test_rules_are_those_that_the_log_can_serve(log: Log, classifier: NamedGate)
 def test_states_and_limits_are_of_the_base_attempts(log: Log) -> None:
     ids = log.scan("examples", ["example_id"]).collect()["example_id"]
     found = states(log, "short", ids)
-    calls = calls_of(log, ids, "short", {}, ["finish_reason"])
+    calls = _calls_of(log, ids, "short", {}, ["finish_reason"])
     cut = calls.filter((pl.col("call") == "accept") & (pl.col("finish_reason") == "length"))
     assert set(ids.filter(pl.Series(found["truncated"]))) == set(cut["example_id"])
     assert not (found["completed"] & found["truncated"]).any()
@@ -117,14 +117,14 @@ def test_a_curve_is_read_at_even_rates() -> None:
         for threshold, rate in rates.items()
         for metric, value in (("intervention_rate", rate), ("flip_rate", rate / 10))
     ])  # fmt: skip
-    rows = list(at_rates(band, ["flip_rate"], shares=4))
+    rows = list(_at_rates(band, ["flip_rate"], shares=4))
     assert [row["threshold"] for row in rows] == ["0.9", "0.6", "0.5", "0.1"]
-    panel = band_panel(band, "flip_rate", "flips", 100.0, mark=0.3, from_zero=True)
+    panel = _band_panel(band, "flip_rate", "flips", 100.0, mark=0.3, from_zero=True)
     assert panel is not None
     assert panel.estimate == pytest.approx((0.0, 2.4, 3.0, 10.0))
     assert (panel.mark, panel.top) == pytest.approx((30.0, 10.5))
-    assert band_panel(band, "fix_rate", "fixes", 100.0) is None
+    assert _band_panel(band, "fix_rate", "fixes", 100.0) is None
 
 
 def test_what_is_told_of_some_data_sets_names_them() -> None:
-    assert told_among({"a": ["x", "y"], "b": ["y"]}) == ("x (a)", "y")
+    assert _told_among({"a": ["x", "y"], "b": ["y"]}) == ("x (a)", "y")

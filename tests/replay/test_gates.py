@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _Action, _recovery_tables, simulate_recovery
 from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
-from replay.gatefit.fit import FittedGate, fit_gate
+from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import predictions, transfer_report
 from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
 from replay.policies.gate_models import MODELS, fit_model
@@ -42,12 +42,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fitted(log: Path) -> FittedGate:
+def fitted(log: Path) -> _FittedGate:
     return fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV)
 
 
 @pytest.fixture
-def gate(fitted: FittedGate, tmp_path: Path) -> Path:
+def gate(fitted: _FittedGate, tmp_path: Path) -> Path:
     path = tmp_path / "gate.json"
     path.write_text(write_text(fitted.document))
     return path
@@ -57,7 +57,7 @@ def policy(path: Path, base: str = "short", action: str = "active_verify") -> st
     return WHEN.replace("PATH", str(path)).replace("BASE", base).replace("ACTION", action)
 
 
-def test_the_threshold_is_the_best_on_the_development_split(fitted: FittedGate, log: Path, gate: Path) -> None:
+def test_the_threshold_is_the_best_on_the_development_split(fitted: _FittedGate, log: Path, gate: Path) -> None:
     on_dev = policy(gate).replace('json"', 'json", reuse = true')
     result = replay.run(log, on_dev, where=DEV, resamples=50)
     own = {r["metric"]: r["estimate"] for r in result.summary.iter_rows(named=True)}
@@ -65,7 +65,7 @@ def test_the_threshold_is_the_best_on_the_development_split(fitted: FittedGate, 
     assert any(str(note).startswith("WARNING: gate file") for note in result.notes)
 
 
-def test_a_file_says_what_it_has_seen_and_is_plain_json(fitted: FittedGate, gate: Path) -> None:
+def test_a_file_says_what_it_has_seen_and_is_plain_json(fitted: _FittedGate, gate: Path) -> None:
     document = json.loads(gate.read_text())
     assert document["fitted_on"]["examples"] == 450
     assert document["tuned_on"]["examples"] == 180
@@ -111,7 +111,7 @@ def test_reporting_on_what_was_used_is_refused_with_a_count_and_three_examples(l
 
 
 def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path, tmp_path: Path) -> None:
-    tables = recovery_tables(40, 11, RecoveryModel())
+    tables = _recovery_tables(40, 11, RecoveryModel())
     tables["examples"] = tables["examples"].with_columns(
         example_id=pl.lit("new ") + pl.col("example_id"), question="  " + pl.col("question").str.to_uppercase()
     )
@@ -137,7 +137,7 @@ def test_questions_are_told_apart_by_their_words() -> None:
 
 def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> None:
     def bare(seed: int, name: str) -> str:
-        tables = recovery_tables(900, seed, RecoveryModel())
+        tables = _recovery_tables(900, seed, RecoveryModel())
         tables["examples"] = tables["examples"].with_columns(question=pl.lit(""))
         write_log(tmp_path / name, name=name, tables=tables)
         return str(tmp_path / name)
@@ -175,7 +175,7 @@ def test_a_gate_on_another_base_is_refused(log: Path, gate: Path) -> None:
 
 
 def test_a_gate_for_other_features_is_refused(log: Path, gate: Path, tmp_path: Path) -> None:
-    tables = recovery_tables(30, 99, RecoveryModel())
+    tables = _recovery_tables(30, 99, RecoveryModel())
     tables["features"] = tables["features"].drop("difficulty")
     write_log(tmp_path / "bare", name="bare", tables=tables)
     with pytest.raises(ThinkbackError, match="reads feature `difficulty`: the log has no feature"):
@@ -206,7 +206,7 @@ def twice(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path: Path) -> None:
-    tables = twice(recovery_tables(900, 11, RecoveryModel()).copy())
+    tables = twice(_recovery_tables(900, 11, RecoveryModel()).copy())
     write_log(tmp_path / "log", name="two pools", tables=tables)
     with pytest.raises(ThinkbackError, match="several pools of revisions"):
         fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
@@ -235,7 +235,7 @@ def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
 @pytest.mark.parametrize("below", [False, True])
 def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
     """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""
-    tables = recovery_tables(800, 3, RecoveryModel(active_verify=Action(0.0, 0.5, 0.1, 900.0)))  # flips by far
+    tables = _recovery_tables(800, 3, RecoveryModel(active_verify=_Action(0.0, 0.5, 0.1, 900.0)))  # flips by far
     write_log(tmp_path / "here", name="here", tables=tables)
     shifted = pl.col("completion_tokens") * 0 + (1 if below else 1_000_000)
     solve = pl.col("action") == "solve"
@@ -263,7 +263,7 @@ def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below:
 
 def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, gate: Path, tmp_path: Path) -> None:
     """The same examples with the pools renamed: the same report, once both names are given."""
-    tables = recovery_tables(900, 11, RecoveryModel())
+    tables = _recovery_tables(900, 11, RecoveryModel())
     named = {"short": "first", "active_verify": "checked"}
     tables["traces"] = tables["traces"].with_columns(pl.col("pool").replace(named))
     write_log(tmp_path / "log", name="renamed", tables=tables)
@@ -284,7 +284,7 @@ def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, ga
 
 
 def test_a_gate_is_not_moved_to_a_log_that_lacks_what_it_reads(gate: Path, tmp_path: Path) -> None:
-    tables = recovery_tables(30, 99, RecoveryModel())
+    tables = _recovery_tables(30, 99, RecoveryModel())
     tables["features"] = tables["features"].drop("difficulty")
     write_log(tmp_path / "bare", name="bare", tables=tables)
     with pytest.raises(ThinkbackError, match="reads feature `difficulty`: the log has no feature"):
@@ -363,7 +363,7 @@ def test_bad_settings_are_one_line(log: Path, settings: dict[str, Any], message:
 
 
 def test_copies_of_questions_across_the_splits_are_refused(tmp_path: Path) -> None:
-    tables = recovery_tables(400, 3, RecoveryModel())
+    tables = _recovery_tables(400, 3, RecoveryModel())
     question = pl.when(pl.col("split") == "dev").then(pl.lit("Question 0 of seed 3: HOW MANY")).otherwise("question")
     tables["examples"] = tables["examples"].with_columns(question=question)
     write_log(tmp_path / "log", name="copies", tables=tables)
@@ -404,7 +404,7 @@ def test_logistic_weights_halves() -> None:
 
 def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> None:
     """Ten training examples lack `difficulty`: no example goes, the input does; asked for by name, the examples go."""
-    tables = recovery_tables(900, 11, RecoveryModel())
+    tables = _recovery_tables(900, 11, RecoveryModel())
     train = tables["examples"].filter(pl.col("split") == "train")["example_id"][:10]
     held = pl.when(~pl.col("example_id").is_in(train.implode())).then("difficulty")
     tables["features"] = tables["features"].with_columns(difficulty=held)

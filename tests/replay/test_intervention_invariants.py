@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import replay
-from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
 from replay.studies.recovery.published import (
     published_action,
     published_budget,
@@ -113,7 +113,7 @@ def test_invariants(log: Path, gate: str, threshold: float, action: str) -> None
 
 
 def test_examples_that_lack_the_action_are_left_out_and_named(tmp_path: Path) -> None:
-    tables = recovery_tables(40, 5, RecoveryModel())
+    tables = _recovery_tables(40, 5, RecoveryModel())
     gone = (pl.col("example_id") == "q000007") & (pl.col("action") == "active_verify")
     tables["traces"] = tables["traces"].filter(~gone)
     write_log(tmp_path / "log", name="holes", tables=tables)

@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from replay import Margin, Sample
-from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, rows_left_out
+from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, _rows_left_out
 from replay.runs.passes.coverage import Coverage, unserved
 from replay.sampling.learned import NullRows
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
@@ -40,9 +40,9 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
 
 def test_kinds_of_remarks_are_values_that_can_be_sent():
     lost = NullRows(3, 2, 10, ("length",))
-    kinds = [NEGATIVE, CLIPPED, RAW_MARGIN, rows_left_out(lost)]
+    kinds = [NEGATIVE, CLIPPED, RAW_MARGIN, _rows_left_out(lost)]
     assert pickle.loads(pickle.dumps(kinds)) == kinds
-    assert rows_left_out(replace(lost)) == rows_left_out(lost) != rows_left_out(replace(lost, traces=4))
+    assert _rows_left_out(replace(lost)) == _rows_left_out(lost) != _rows_left_out(replace(lost, traces=4))
 
 
 def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):

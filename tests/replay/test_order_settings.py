@@ -13,7 +13,7 @@ import pytest
 
 import replay
 from replay import ORDERS, Sample
-from replay.sampling.orders import GeneratedTraces, GenerateFirst, RandomOrder, later
+from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateFirst, later
 from replay.sampling.surrogate import Surrogate
 from tests.replay.small import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
@@ -22,7 +22,7 @@ POLICY = '[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nverifier = "v
 
 
 @dataclass(frozen=True)
-class From(GenerateFirst):
+class From(_GenerateFirst):
     """Verifies from the trace `start` on, round the end."""
 
     start: int = 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import replay
-from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _Action, simulate_recovery
 from replay.analyses.recommend.recommend import (
     DISABLE,
     INTERVENE,
@@ -24,7 +24,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, not_worse, paired_interval
 
 BASE = RecoveryModel()
-HARMFUL = Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
+HARMFUL = _Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
 POLICIES = """
 [[policy]]
 name = "base"
@@ -58,7 +58,7 @@ then = { kind = "act", action = "active_verify", base = "short" }
 # that spoil more than they mend; and too few examples of the first to tell.
 WORLDS = {
     TUNE: (3_000, replace(BASE, long_right=0.12)),
-    INTERVENE: (3_000, replace(BASE, long_right=-0.35, active_verify=Action(0.9, 0.3, 0.99, 2_500.0))),
+    INTERVENE: (3_000, replace(BASE, long_right=-0.35, active_verify=_Action(0.9, 0.3, 0.99, 2_500.0))),
     DISABLE: (3_000, replace(BASE, tokens=500.0, active_verify=HARMFUL)),
     UNDECIDED: (60, BASE),
 }

@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.sampling.prefix import LazyArrays, running_best, running_sums, running_votes
-from replay.sampling.stops import crossing_step, lead_probability, stopping_step
+from replay.sampling.prefix import LazyArrays, _running_votes, running_best, running_sums
+from replay.sampling.stops import _lead_probability, _stopping_step, crossing_step
 from toolkit.errors import ThinkbackError
 
 
@@ -14,7 +14,7 @@ def seen(code: list[int], score: list[float]) -> Prefix:
     places = np.broadcast_to(np.arange(len(code)), codes.shape)
     answers = max(code) + 1
     first = np.array([[code.index(a) if a in code else 99 for a in range(answers)]])
-    votes, best = running_votes(codes, first), running_best(codes, scores, places, answers)
+    votes, best = _running_votes(codes, first), running_best(codes, scores, places, answers)
     steps = np.arange(1, len(code) + 1)[None, :]
     told = {
         "traces": steps, "valid": np.cumsum(codes >= 0, axis=1), "answers": votes.answers, "votes": votes.votes,
@@ -55,7 +55,7 @@ def test_agreement_is_the_beta_posterior():
     for first in range(13):
         for second in range(first + 1):
             expected = 1 - beta.cdf(0.5, first + 1, second + 1)
-            assert lead_probability(first, second) == pytest.approx(expected, abs=1e-12)
+            assert _lead_probability(first, second) == pytest.approx(expected, abs=1e-12)
 
 
 def test_agreement_meets_an_exact_tie():
@@ -89,7 +89,7 @@ def test_threshold_rules_cross_where_they_first_hold(rule):
         stats = seen(code, np.where(np.array(code) >= 0, rng.integers(0, 5, 8) / 4, np.nan).tolist())
         limit = np.array([rng.integers(0, 9)])
         highest = np.maximum.accumulate(rule.strength(stats).T, axis=0)
-        step, ruled = stopping_step(rule.holds(stats), limit)
+        step, ruled = _stopping_step(rule.holds(stats), limit)
         crossed, crossing = crossing_step(highest, rule.threshold, limit)
         assert (step == crossed).all()
         assert (ruled == crossing).all()
@@ -97,9 +97,9 @@ def test_threshold_rules_cross_where_they_first_hold(rule):
 
 def test_blocks_of_width_are_looked_at_at_their_ends_and_at_the_limit():
     holds = np.array([[False, True, True, True, True]])
-    assert stopping_step(holds, np.array([5]), width=3)[0].tolist() == [3]
-    assert stopping_step(holds, np.array([2]), width=3)[0].tolist() == [2]
-    assert stopping_step(holds, np.array([1]), width=3)[1].tolist() == [False]
+    assert _stopping_step(holds, np.array([5]), width=3)[0].tolist() == [3]
+    assert _stopping_step(holds, np.array([2]), width=3)[0].tolist() == [2]
+    assert _stopping_step(holds, np.array([1]), width=3)[1].tolist() == [False]
 
 
 def test_weighted_sums_break_ties_by_the_earliest_verified():

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replay
-from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
 from replay.runs.passes.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
@@ -207,7 +207,7 @@ WHOLE = {"intervention_rate", "total_tokens"}
 
 def test_flips_among_those_acted_on_are_of_judged_examples(tmp_path: Path) -> None:
     """Always acting: every flip over every example that is judged, of which a third is not."""
-    tables = recovery_tables(60, 5, RecoveryModel())
+    tables = _recovery_tables(60, 5, RecoveryModel())
     unjudged = pl.col("example_id").is_in(tables["examples"]["example_id"][:20].implode())
     tables["traces"] = tables["traces"].with_columns(correct=pl.when(~unjudged).then("correct"))
     write_log(tmp_path / "log", name="partly judged", tables=tables)
@@ -226,7 +226,7 @@ def test_flips_among_those_acted_on_are_of_judged_examples(tmp_path: Path) -> No
 
 def test_curves_and_bands_are_over_the_examples_of_the_table(tmp_path: Path) -> None:
     """The example with the least signal lacks a vote, which another policy needs: its threshold lets nobody through."""
-    tables = recovery_tables(120, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(120, 11, RecoveryModel(votes=3))
     first = tables["traces"].filter((pl.col("pool") == "short") & (pl.col("sample_index") == 0))
     least = first.sort("completion_tokens")["example_id"][0]
     hole = (pl.col("example_id") == least) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)

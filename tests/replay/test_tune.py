@@ -14,7 +14,7 @@ from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
 from replay.analyses.tune.goals import Goal, Limit, read_goal
 from replay.analyses.tune.tuned import answer
-from replay.analyses.tune.tuning import tune, two_sets
+from replay.analyses.tune.tuning import _two_sets, tune
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate
 from tests.replay.small import tables
@@ -272,13 +272,13 @@ def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path)
     groups = pl.Series([f"c{number // 4}" for number in range(made["examples"].height)])
     made["examples"] = made["examples"].with_columns(split=pl.lit("test"), cluster=groups)
     whole = write_log(tmp_path / "whole", name="whole", tables=made)
-    on, report = two_sets(whole, 0)
+    on, report = _two_sets(whole, 0)
     first, second = matching(whole, on, "on"), matching(whole, report, "report")
     assert len(first) + len(second) == made["examples"].height
     assert 0.35 < len(first) / made["examples"].height < 0.65
     cluster = dict(made["examples"].select("example_id", "cluster").iter_rows())
     assert not {cluster[name] for name in first} & {cluster[name] for name in second}
-    assert two_sets(whole, 1) != (on, report)
+    assert _two_sets(whole, 1) != (on, report)
     tuned = tune(whole, goal="cheapest within 5 points of majority@8", resamples=50)
     assert (tuned.choice.chosen.where, tuned.choice.reported.where) == (on, report)
 

@@ -5,7 +5,7 @@ import pytest
 
 from toolkit.notes import Note
 from toolkit.stats import Settings, summarise, wilson
-from toolkit.stats.bootstrap.f1_intervals import Slopes, jaccard_limits, pseudo_error
+from toolkit.stats.bootstrap.f1_intervals import _jaccard_limits, _pseudo_error, _Slopes
 from toolkit.stats.limits.intervals import NORMAL
 
 QUICK = Settings(resamples=200)
@@ -36,9 +36,9 @@ def few_errors(seed, n=60, policies=1, errors=4):
 def test_the_score_limits_of_a_class_by_hand():
     for right, wrong in ((9, 1), (0, 7), (7, 0), (120, 33)):
         low, high = wilson(right, right + wrong)
-        found = jaccard_limits(np.array([right]), np.array([wrong]), 0.95)
+        found = _jaccard_limits(np.array([right]), np.array([wrong]), 0.95)
         assert np.concatenate(found) == pytest.approx([2 * low / (1 + low), 2 * high / (1 + high)], abs=1e-12)
-    assert np.concatenate(jaccard_limits(np.array([9.0]), np.array([1.0]), 0.95)) == pytest.approx(
+    assert np.concatenate(_jaccard_limits(np.array([9.0]), np.array([1.0]), 0.95)) == pytest.approx(
         [0.747, 0.991], abs=5e-4
     )
 
@@ -65,7 +65,7 @@ def test_the_limits_of_a_class_count_its_errors(made, factory):
     row = only(run(made, factory, gold, answers).summary, metric="f1:y")
     right, wrong = ((gold == 1) & (answers[0] == 1)).sum(), ((gold == 1) != (answers[0] == 1)).sum()
     assert (row["low"], row["high"]) == pytest.approx(
-        np.concatenate(jaccard_limits(np.array([right]), np.array([wrong]), 0.95))
+        np.concatenate(_jaccard_limits(np.array([right]), np.array([wrong]), 0.95))
     )
 
 
@@ -146,10 +146,10 @@ def test_clusters_give_f1s_students_limits(made, factory):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_slopes_are_derivatives(weighted):
     sums = np.random.default_rng(6).uniform(5, 20, (3, 4)) + np.array([[0], [20], [20]])
-    found = Slopes.of(*pseudo_error(*sums, 4), weighted)
+    found = _Slopes.of(*_pseudo_error(*sums, 4), weighted)
     for row, slopes in enumerate((found.right, found.named, found.gold)):
         for k in range(4):
             up, down = sums.copy(), sums.copy()
             up[row, k], down[row, k] = sums[row, k] + 1e-5, sums[row, k] - 1e-5
-            ends = [float(Slopes.of(*pseudo_error(*one, 4), weighted).value) for one in (up, down)]
+            ends = [float(_Slopes.of(*_pseudo_error(*one, 4), weighted).value) for one in (up, down)]
             assert slopes[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)

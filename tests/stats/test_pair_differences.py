@@ -13,7 +13,7 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import exact_p, tango
-from toolkit.stats.many.pair_differences import PairDifferences, fixes_and_flips, pair_differences
+from toolkit.stats.many.pair_differences import _PairDifferences, fixes_and_flips, pair_differences
 from toolkit.stats.metrics.outcomes import Store, side_by_side
 
 FEW = Settings(resamples=400)
@@ -29,7 +29,7 @@ def store_of(correct: NDArray[np.float64], unit: NDArray[np.int64] | None = None
     return Store.of_blocks(lambda: iter([block]), len(correct), None)
 
 
-def paired(store: Store, metric: str = "accuracy", settings: Settings = FEW) -> PairDifferences:
+def paired(store: Store, metric: str = "accuracy", settings: Settings = FEW) -> _PairDifferences:
     names = [f"p{number}" for number in range(store.policies)]
     sample = read_sample(store, names, None, settings, [RIGHT, TOKENS], metric)
     number = [one.name for one in sample.metrics].index(metric)
@@ -132,7 +132,7 @@ def test_f1s_that_few_examples_tell_apart_have_no_limits_here() -> None:
     gold = rng.integers(0, 2, 300)
     ids = np.array([f"e{i:05}" for i in range(300)], object)
 
-    def macro_f1(wrong: int) -> PairDifferences:
+    def macro_f1(wrong: int) -> _PairDifferences:
         answers = np.stack([gold, gold])
         answers[0, :wrong], answers[1, 100 : 100 + wrong] = 1 - gold[:wrong], 1 - gold[100 : 100 + wrong]
         shares = (answers[:, :, None] == np.arange(2)).astype(float)

@@ -11,7 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.ranks import SPLITS, front_shares, halves, on_front, on_halves, worth_of_the_best
+from toolkit.stats.many.ranks import SPLITS, _front_shares, _on_halves, _worth_of_the_best, halves, on_front
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -76,14 +76,14 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
     cost = rng.integers(1, 4, (5, 41)).astype(float)
     sample, number = _sample(made({"correct": correct, "total_tokens": cost}), factory)
     paid = [m.name for m in sample.metrics].index("total_tokens")
-    both = [on_halves(sample, Series.of(sample, m, range(5)), seed=3) for m in (number, paid)]
+    both = [_on_halves(sample, Series.of(sample, m, range(5)), seed=3) for m in (number, paid)]
     scores = []
     for half in halves(41, 3):
         for side in (half, ~half):
             ranked = sorted(range(5), key=lambda p: (-correct[p, side].mean(), cost[p, side].mean(), p))
             scores.append(correct[ranked[0], ~side].mean())
     assert len(scores) == 2 * SPLITS
-    assert worth_of_the_best(*both, falling=False) == pytest.approx(np.mean(scores))
+    assert _worth_of_the_best(*both, falling=False) == pytest.approx(np.mean(scores))
 
 
 def test_halves_are_halves():
@@ -105,7 +105,7 @@ def test_the_front_is_what_nothing_beats():
         points = {(q[i], c[i]) for i in range(7) if not beaten[i]}
         assert {(q[i], c[i]) for i in np.flatnonzero(found[:, d])} == points
         assert found[:, d].sum() == len(points)
-    assert front_shares([(quality, cost)]) == pytest.approx(found.mean(axis=1))
+    assert _front_shares([(quality, cost)]) == pytest.approx(found.mean(axis=1))
 
 
 def test_what_is_told_of_policies_that_differ_much(made, factory):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import Settings, wilson
-from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS, clustered_calibration, share_interval
+from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS, _share_interval, clustered_calibration
 
 QUICK = Settings(resamples=500)
 
@@ -24,11 +24,11 @@ def test_numbers_of_four_scores() -> None:
 
 def test_trials_of_clusters_are_what_their_variance_is_worth() -> None:
     """Sums of label − 1/2 are 1, −1, 0: variance 3/2 · 2/36 = 1/12, so 1/4 / (1/12) = 3 trials, times (1.96/4.303)²."""
-    found = share_interval([1, 1, 0, 0, 1, 0], [0, 0, 1, 1, 2, 2])
+    found = _share_interval([1, 1, 0, 0, 1, 0], [0, 0, 1, 1, 2, 2])
     trials = 3 * (1.959964 / 4.302653) ** 2
     low, high = wilson(trials / 2, trials)
     assert (found.estimate, found.low, found.high) == (0.5, pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
-    alone = share_interval([1, 1, 0, 0, 1, 0], range(6))
+    alone = _share_interval([1, 1, 0, 0, 1, 0], range(6))
     assert (alone.low, alone.high) == wilson(3, 6)
 
 

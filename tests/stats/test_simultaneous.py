@@ -9,13 +9,13 @@ from scipy.stats import binomtest, norm, studentized_range, t
 from toolkit.stats import Settings
 from toolkit.stats.many.simultaneous import (
     JointEstimates,
+    _rank_sets,
+    _screened,
+    _to_one,
     all_pairs,
     bonferroni,
     draws,
     normal_size,
-    rank_sets,
-    screened,
-    to_one,
 )
 
 
@@ -40,7 +40,7 @@ def test_all_pairs_of_independent_policies_have_tukeys_critical_value():
 
 
 def test_one_against_many_has_dunnetts_critical_value():
-    found = to_one(_made(_equal(10, 20_000)), 3, Settings(resamples=20_000))
+    found = _to_one(_made(_equal(10, 20_000)), 3, Settings(resamples=20_000))
     assert found.critical == pytest.approx(2.687, rel=0.015)  # Dunnett (1964), two-sided, 9 treatments, ρ = ½
     assert list(found.first) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert set(found.second) == {3}
@@ -67,7 +67,7 @@ def test_a_difference_that_is_the_same_everywhere_is_told_once_there_are_enough_
 def test_sets_of_ranks_follow_from_the_pairs():
     rng = np.random.default_rng(1)
     rows = [rng.random(2_000) < rate for rate in (0.9, 0.6, 0.605, 0.3)]
-    low, high = rank_sets(all_pairs(_made(rows), Settings(resamples=1_000)))
+    low, high = _rank_sets(all_pairs(_made(rows), Settings(resamples=1_000)))
     assert list(zip(low, high, strict=True)) == [(1, 1), (2, 3), (2, 3), (4, 4)]
 
 
@@ -93,8 +93,8 @@ def test_p_values_decide_as_the_claims_do():
 
 def test_claims_do_not_depend_on_the_order_of_the_policies():
     rows = _equal(6, 200, seed=8)
-    there = rank_sets(all_pairs(_made(rows), Settings(resamples=500)))
-    back = rank_sets(all_pairs(_made(rows[::-1]), Settings(resamples=500)))
+    there = _rank_sets(all_pairs(_made(rows), Settings(resamples=500)))
+    back = _rank_sets(all_pairs(_made(rows[::-1]), Settings(resamples=500)))
     assert all((a == b[::-1]).all() for a, b in zip(there, back, strict=True))
 
 
@@ -135,7 +135,7 @@ def test_draws_have_the_covariance_asked_for():
 
 def test_beyond_all_pairs_the_hopeless_go():
     gap, error = np.array([0, 0.01, 0.4, 0.02]), np.array([0, 0.01, 0.01, 0.01])
-    assert [p < 0.05 for p in screened(gap, error, 500)] == [False, False, True, False]
+    assert [p < 0.05 for p in _screened(gap, error, 500)] == [False, False, True, False]
     assert [p < 0.05 for p in bonferroni(-gap, error, 500)] == [False, False, True, False]
 
 

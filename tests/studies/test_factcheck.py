@@ -12,7 +12,7 @@ import pytest
 from typer.testing import Result
 
 from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
-from replay.analyses.budgets.wall_clock import scored_pools
+from replay.analyses.budgets.wall_clock import _scored_pools
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.budgets import sensitivity
 from replay.studies.factcheck.figures import _budget_panels
@@ -313,5 +313,5 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
     claims = FactcheckSetting("n15", "strong").claims(log)["example_id"]
-    assert scored_pools(log, "strong", claims) == ("n15",)
-    assert scored_pools(open_log(written(tmp_path / "both", simulated())), "strong", claims) == ("n15", "probe")
+    assert _scored_pools(log, "strong", claims) == ("n15",)
+    assert _scored_pools(open_log(written(tmp_path / "both", simulated())), "strong", claims) == ("n15", "probe")

@@ -17,7 +17,7 @@ from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
 from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
-from replay.studies.latent.verdicts import Answer, Gain, VerdictOn, gain_verdict
+from replay.studies.latent.verdicts import Answer, Gain, _gain_verdict, _VerdictOn
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.worth import HONEST, WHOLE, worth_of_log
@@ -47,7 +47,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> StudyReport:
     return tb.study_latent(planted(tmp_path_factory.mktemp("weak"), WEAK), **QUICK)
 
 
-def answers(report: StudyReport) -> dict[tuple[VerdictOn, str], Answer]:
+def answers(report: StudyReport) -> dict[tuple[_VerdictOn, str], Answer]:
     """The verdicts on the one data set, by question and what they are over."""
     return {(one.question, one.over): one.answer for one in report.parts[0].verdicts}
 
@@ -56,22 +56,22 @@ def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyRe
     assert STRONG.told is not None
     assert STRONG.auc() > STRONG.told.auc()
     found = answers(strong)
-    assert {found[question, over] for question in (VerdictOn.CHANCE, VerdictOn.LOGPROBS) for over in OVER} == {
+    assert {found[question, over] for question in (_VerdictOn.CHANCE, _VerdictOn.LOGPROBS) for over in OVER} == {
         Answer.YES
     }
-    yes = (VerdictOn.RANDOM, VerdictOn.WEIGHTED, VerdictOn.BEST, VerdictOn.CONDITIONAL, VerdictOn.COIN)
+    yes = (_VerdictOn.RANDOM, _VerdictOn.WEIGHTED, _VerdictOn.BEST, _VerdictOn.CONDITIONAL, _VerdictOn.COIN)
     assert {found[question, ""] for question in yes} == {Answer.YES}
-    assert found[VerdictOn.ORACLE, ""] is Answer.NO
+    assert found[_VerdictOn.ORACLE, ""] is Answer.NO
 
 
 def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
     assert WEAK.told is not None
     assert WEAK.auc() == pytest.approx(0.5)
     found = answers(weak)
-    assert {found[VerdictOn.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
-    assert {found[VerdictOn.LOGPROBS, over] for over in OVER} == {Answer.NO}
-    assert {found[question, ""] for question in (VerdictOn.BEST, VerdictOn.CONDITIONAL)} == {Answer.NO}
-    assert found[VerdictOn.COIN, ""] is Answer.UNDECIDED
+    assert {found[_VerdictOn.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
+    assert {found[_VerdictOn.LOGPROBS, over] for over in OVER} == {Answer.NO}
+    assert {found[question, ""] for question in (_VerdictOn.BEST, _VerdictOn.CONDITIONAL)} == {Answer.NO}
+    assert found[_VerdictOn.COIN, ""] is Answer.UNDECIDED
 
 
 def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) -> None:
@@ -140,7 +140,7 @@ ABOVE, BELOW, AROUND = of(0.2, 0.1, 0.3, 3.0), of(-0.2, -0.3, -0.1, 5.0), of(0.1
     ],
 )
 def test_a_verdict_on_all_settings_of_a_strategy(gains: tuple[Gain, ...], answer: Answer, shown: float) -> None:
-    found = gain_verdict(VerdictOn.CONDITIONAL, gains)
+    found = _gain_verdict(_VerdictOn.CONDITIONAL, gains)
     assert found.answer is answer
     assert found.difference is not None
     assert found.difference.difference == shown
@@ -153,8 +153,8 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     log = simulate_planted(tmp_path / "log", examples=60, traces=4, seed=1)
     report = tb.study_latent(log, **QUICK)
     found = answers(report)
-    assert found[VerdictOn.LOGPROBS, "pooled"] is Answer.UNASKED
-    assert found[VerdictOn.CONDITIONAL, ""] is Answer.UNASKED
+    assert found[_VerdictOn.LOGPROBS, "pooled"] is Answer.UNASKED
+    assert found[_VerdictOn.CONDITIONAL, ""] is Answer.UNASKED
     table = report.tables["verdicts"].markdown()
     assert "no log-probabilities are logged" in table
     assert "no pool of single attempts" in table
@@ -182,8 +182,8 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
     tables["traces"] = pl.concat([tables["traces"], cold.drop("gold")], how="diagonal")
     report = tb.study_latent(write_log(tmp_path / "two", name="two", tables=tables), **QUICK)
     found, study = answers(report), report.parts[0]
-    assert found[VerdictOn.CONDITIONAL, ""] is not Answer.NO
-    assert found[VerdictOn.ELSEWHERE, ""] is Answer.NO
+    assert found[_VerdictOn.CONDITIONAL, ""] is not Answer.NO
+    assert found[_VerdictOn.ELSEWHERE, ""] is Answer.NO
     assert study.strategies is not None
     assert study.chosen is not None
     names = study.strategies.examples["example_id"].str.slice(-2).cast(pl.Int64)

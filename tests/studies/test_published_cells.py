@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from generate.simulation.claims import simulate_claims
 from generate.simulation.planted import simulate_planted
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from tests.studies.claims import rows
 from thinkback.app import app
 from toolkit.log import collect, write_log
@@ -287,7 +287,7 @@ def paper_log(folder: Path, verified_alone: bool) -> Path:
     """Base attempts of 4,096 tokens on MATH to fit on, and on the paper's three data sets to report. With every action
     also a budget of 6,144 tokens, or with verification alone none between 4,096 and 8,192.
     """
-    tables = recovery_tables(600, 11, RecoveryModel(votes=5))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=5))
     number = pl.int_range(pl.len()) % 3
     reported = pl.when(number == 0).then(pl.lit("MATH500")).when(number == 1).then(pl.lit("GSM8K"))
     named = (

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.runs.saved.provenance import PolicyRecord
 from replay.studies.recovery.figures import FIGURES
 from replay.studies.recovery.interventions import InterventionSetting, choose
 from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.rows import comparisons, limit
-from replay.studies.recovery.study import DatasetStudy, study_dataset
+from replay.studies.recovery.study import DatasetStudy, _study_dataset
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
@@ -36,13 +36,13 @@ def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
     write_log(path, name="made", tables=tables, simulated=True)
     log = open_log(path)
     dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
-    return study_dataset(log, choose(log, asked(**changes)), asked(**changes), dataset)
+    return _study_dataset(log, choose(log, asked(**changes)), asked(**changes), dataset)
 
 
 @pytest.fixture(scope="module")
 def holed(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
     """600 examples, 120 of them reported; one of these lacks a sample of the vote, another a revision of `long`."""
-    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
     test = tables["examples"].filter(pl.col("split") == "test")["example_id"]
     hole = (pl.col("example_id") == test[0]) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
     tables["traces"] = tables["traces"].filter(~hole)
@@ -101,7 +101,7 @@ def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetS
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
     """Every revision of `short` again as one of `long`, always with a finalizer of 1,000 tokens and cut off."""
-    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
     traces = tables["traces"].with_columns(
         finalizer_used=pl.lit(True), finalizer_tokens=pl.when(pl.col("action") == "solve").then(10).otherwise(20)
     )
@@ -155,7 +155,7 @@ def named_like(found: DatasetStudy, name: str) -> PolicyRecord:
 
 
 def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_path: Path) -> None:
-    tables = recovery_tables(300, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(300, 11, RecoveryModel(votes=3))
     long = tables["traces"].filter(pl.col("pool") == "long")
 
     def pool(name: str, tokens: int, temperature: float) -> pl.DataFrame:
@@ -177,7 +177,7 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
 
 def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) -> None:
     """From Python too, before anything is fitted."""
-    write_log(tmp_path / "log", name="made", tables=recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
+    write_log(tmp_path / "log", name="made", tables=_recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
     log = open_log(tmp_path / "log")
     gate = choose(log, asked()).roles.gates["active_verify"].file
     with pytest.raises(ThinkbackError, match="was fitted or tuned on .* report on others with `where`"):
@@ -186,7 +186,7 @@ def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) ->
 
 def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     """Every `active_verify` again in a second pool, always wrong and cut off; of `continue` there is one pool."""
-    tables = recovery_tables(300, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(300, 11, RecoveryModel(votes=3))
     traces = tables["traces"]
     again = traces.filter(pl.col("action") == "active_verify").with_columns(
         trace_id=pl.col("trace_id") + " again", pool=pl.lit("second"), finish_reason=pl.lit("length"),
@@ -205,7 +205,7 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
         changes = asked(pools=(pool,))
         chosen = choose(log, changes)
         assert {gate.file.pool for action, gate in chosen.roles.gates.items() if action == "active_verify"} <= {pool}
-        result = study_dataset(log, chosen, changes, str(chosen.screening["dataset"][0]).split(", ")[0])
+        result = _study_dataset(log, chosen, changes, str(chosen.screening["dataset"][0]).split(", ")[0])
         row = chosen.screening.filter(action="active_verify").row(0, named=True)
         found[pool] = (row["accuracy"], row["truncation_rate"], result.values("always active_verify")["correct"].mean())
     assert found["second"] == (0.0, 1.0, 0.0)
@@ -215,7 +215,7 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
 
 
 def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
-    write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
+    write_log(tmp_path / "log", name="made", tables=_recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
     with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `action`"):
         choose(log, asked(action=None, on="split='nothing'"))

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
 from replay.studies.kit.cells import told_left_out
@@ -29,7 +29,7 @@ SECONDS = TOKENS.replace("tokens", "seconds")
 
 
 def made(path: Path, without: tuple[str, ...]) -> DatasetStudy:
-    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
     tables["traces"] = tables["traces"].drop(without, strict=False)
     return study(tables, path)
 
@@ -128,7 +128,7 @@ def test_left_out_examples_are_written_and_said_with_their_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of the reported examples of one data set, and none of the other, lack a revision."""
-    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
     number = pl.int_range(pl.len()) % 2
     named = pl.when(number == 0).then(pl.lit("even")).otherwise(pl.lit("odd"))
     examples = tables["examples"].with_columns(dataset=named)

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.analyses.recommend.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
 from replay.studies.recovery.figures import FEWEST, FIGURES
-from replay.studies.recovery.report import report_of, study_recovery, tables
+from replay.studies.recovery.report import _report_of, study_recovery, tables
 from replay.studies.recovery.rows import comparisons
 from replay.studies.recovery.study import DatasetStudy
 from thinkback.app import app
@@ -35,7 +35,7 @@ def made(path: Path) -> Log:
 
     Two verifiers are of no action. Of `hard`, continuing is always wrong, so that the best action is another one.
     """
-    names = recovery_tables(1200, 11, RecoveryModel(votes=3))
+    names = _recovery_tables(1200, 11, RecoveryModel(votes=3))
     number = pl.int_range(pl.len()) % 2
     named = pl.when(number == 0).then(pl.lit("easy")).otherwise(pl.lit("hard"))
     examples = names["examples"].with_columns(dataset=named)
@@ -220,7 +220,7 @@ def test_regret_of_what_is_on_the_front_is_none(own: dict[str, DatasetStudy]) ->
 
 def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None:
     studies = list(own.values())
-    made = report_of(studies, [], "made", 3.3)
+    made = _report_of(studies, [], "made", 3.3)
     undecided = [study for study in studies if study.recommendation.verdict == "undecided"]
     plain = [one for one in made.told if "are no reason to change what is served" in one]
     assert len(plain) == len(undecided)
@@ -232,11 +232,11 @@ def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None
         assert (kept["on"], kept["tune"]) == ("split = 'train'", "split = 'dev'")
         assert (kept["action"], kept["seed"], kept["votes"]) == (study.roles.action, 0, {"votes": [1, 2, 3]})
         assert {gate["policy"] for gate in kept["gates"]} == {gate.policy for gate in study.gates}
-    assert report_of(studies[:1], [], "made").record["study"] == "recovery"
+    assert _report_of(studies[:1], [], "made").record["study"] == "recovery"
 
 
 def test_figures_are_as_wide_as_is_asked(own: dict[str, DatasetStudy], log: Log) -> None:
-    figures = report_of([own["hard"]], [], "made", 3.3).figures
+    figures = _report_of([own["hard"]], [], "made", 3.3).figures
     assert figures
     assert all(figure.get_figwidth() <= 3.3 for figure in figures.values())
     with pytest.raises(ThinkbackError, match="2.5 to 20 inches wide, not `1in`"):
@@ -308,7 +308,7 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     harmless = replace(study, band=band)
     assert [panel.label for panel in FIGURES["threshold_sweep"].shows(harmless)] == ["accuracy, %", "tokens"]
     assert FIGURES["flips_among"].of(harmless) is None
-    told = report_of([harmless], [], "made").told
+    told = _report_of([harmless], [], "made").told
     assert "hard: figure `threshold_sweep` is without flips: there are none at any threshold" in told
 
 

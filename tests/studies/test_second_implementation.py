@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulation.grid import simulate_tables
-from generate.simulation.recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from tests.studies import second
 from tests.studies.claims import rows
 from thinkback.app import app
@@ -180,7 +180,7 @@ def test_tables_of_fact_checking_on_a_small_log(small: Path) -> None:
 
 
 def test_matched_budgets_on_a_small_log(tmp_path: Path) -> None:
-    tables = recovery_tables(600, 11, RecoveryModel(votes=5))
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=5))
     one = tables["examples"].with_columns(dataset=pl.lit("sim-a"))
     write_log(tmp_path / "log", name="small", tables=tables | {"examples": one})
     words = ("--action", "active_verify", "--resamples", 20)

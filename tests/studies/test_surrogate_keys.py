@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
-from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, OrderGap, signs
-from replay.studies.factcheck.budgets import FORGETTINGS, RIDGES, at_keys, surrogate_keys
+from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, _OrderGap, signs
+from replay.studies.factcheck.budgets import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
 from replay.studies.factcheck.setting import FactcheckSetting
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
@@ -35,7 +35,7 @@ def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: P
 
 
 def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
-    fixed = at_keys(open_log(claims), SETTING, 15)
+    fixed = _at_keys(open_log(claims), SETTING, 15)
     for unseen, kind in product((0.0, 1.0), ("mean", "max")):
         made = tb.budgets(
             open_log(claims), verifier="lora", max_traces=15, features=CLAIM_FEATURES, budget=[3, 7],
@@ -60,7 +60,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
     def at(unseen: float, *points: float) -> AtUnseen:
-        return AtUnseen(15, 3, unseen, "mean", None, {"generation": OrderGap(ShownInterval(*points), None)})
+        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(ShownInterval(*points), None)})
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
     every = (below, perhaps, above)

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from replay.analyses.budgets.budgets import budgets
-from replay.analyses.report.verifier_calibration import calibrations, scored_traces
-from replay.studies.factcheck.budgets import Validation, validation_budgets
+from replay.analyses.report.verifier_calibration import _scored_traces, calibrations
+from replay.studies.factcheck.budgets import _Validation, _validation_budgets
 from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import shown
 from tests.studies.claims import simulated, tables, written
@@ -36,7 +36,7 @@ def test_the_validation_split_is_replayed_on_its_own_pool(tmp_path: Path) -> Non
     log = log_of(tmp_path, tables(), fewer=4)
     dataset = log.scan("examples", ["dataset"]).collect()["dataset"][0]
     setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
-    found = validation_budgets(log, setting, dataset)
+    found = _validation_budgets(log, setting, dataset)
     assert found.missing == ()
     assert found.fixed is not None
     where = "split = 'validation'"
@@ -49,15 +49,15 @@ def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_sh
     setting = FactcheckSetting("n15", "strong", asked=QUICK)
     plain = open_log(written(tmp_path / "plain", tables()))
     dataset = plain.scan("examples", ["dataset"]).collect()["dataset"][0]
-    assert validation_budgets(plain, setting, dataset) == Validation()
+    assert _validation_budgets(plain, setting, dataset) == _Validation()
     log = log_of(tmp_path / "both", tables())
-    assert validation_budgets(log, setting, dataset).missing == ("validation claims are among those reported",)
+    assert _validation_budgets(log, setting, dataset).missing == ("validation claims are among those reported",)
 
 
 def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
     frames = simulated()
     setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
-    found = validation_budgets(log_of(tmp_path, frames), setting, frames["examples"]["dataset"][0])
+    found = _validation_budgets(log_of(tmp_path, frames), setting, frames["examples"]["dataset"][0])
     assert found.fixed is None
     assert found.missing == ("validation claims have 2 pools (`vn15`, `vprobe`), and `n15` is none of them",)
 
@@ -68,7 +68,7 @@ def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> N
     frames["traces"] = frames["traces"].with_columns(answer=pl.when(odd).then(pl.lit("Z")).otherwise("answer"))
     frames["traces"] = frames["traces"].with_columns(correct=pl.col("correct") & ~odd)
     log = open_log(written(tmp_path / "log", frames))
-    rows = scored_traces(log, "n15", "strong", 3)
+    rows = _scored_traces(log, "n15", "strong", 3)
     traces = log.scan("traces").collect().filter((pl.col("sample_index") < 3) & pl.col("answer").is_in(["A", "B", "C"]))
     scores = log.scan("verifications").collect().filter(verifier="strong").select("trace_id", "score")
     wanted = traces.join(scores, on="trace_id")

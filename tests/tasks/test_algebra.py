@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generate.tasks import Algebra, Item, answer_of, draw
-from generate.tasks.algebra import Way, canonical, equation, read, steps, write
+from generate.tasks.algebra import _equation, _Way, _write, canonical, read, steps
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()
@@ -28,7 +28,7 @@ def items() -> list[Item]:
 
 
 def sides_at(text: str, value: Fraction) -> tuple[Fraction, Fraction]:
-    """Both sides of an equation by Python's own arithmetic, apart from the code under test."""
+    """Both sides of an _equation by Python's own arithmetic, apart from the code under test."""
     body = re.sub(r"^Solve | for [a-z]\.$", "", text)
     left, right = (re.sub(r"[a-z]", "V", side) for side in body.split("="))
     numbers = [re.sub(r"\d+", r"Fraction(\g<0>)", side) for side in (left, right)]
@@ -104,9 +104,9 @@ def test_a_renamed_question_keeps_its_form(number: int) -> None:
 
 def test_reading_and_writing_are_inverse() -> None:
     for item in items()[:200]:
-        left, right = equation(item.question)
+        left, right = _equation(item.question)
         letter = item.question.rstrip(".")[-1]
-        assert f"Solve {write(left, letter)}={write(right, letter)} for {letter}." == item.question
+        assert f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}." == item.question
     for bad in ("", "3*", "x+y", "3 4", "(2*x", "2*x)", "x**2", "3*(", "2x"):
         with pytest.raises(ThinkbackError):
             read(bad)
@@ -152,20 +152,20 @@ def test_a_check_puts_the_answer_in() -> None:
 
 
 def test_solutions_take_every_way() -> None:
-    left, right = equation("2*(k+1)+3=3*(k-2)")
-    made = {Way(*flags): steps(left, right, "k", Way(*flags)) for flags in product((False, True), repeat=3)}
-    assert made[Way()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
-    assert made[Way(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
-    assert made[Way(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
-    assert made[Way(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
+    left, right = _equation("2*(k+1)+3=3*(k-2)")
+    made = {_Way(*flags): steps(left, right, "k", _Way(*flags)) for flags in product((False, True), repeat=3)}
+    assert made[_Way()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
+    assert made[_Way(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
+    assert made[_Way(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
+    assert made[_Way(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
     assert len({tuple(lines) for lines in made.values()}) == 8
-    seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in (Way(), Way(right=True))}
+    seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in (_Way(), _Way(right=True))}
             for item in items()}  # fmt: skip
     assert seen == {True, False}
     assert all(item.solution.split("\n")[:-1] in _ways(item).values() for item in items()[:200])
 
 
-def _ways(item: Item) -> dict[Way, list[str]]:
-    left, right = equation(item.question)
+def _ways(item: Item) -> dict[_Way, list[str]]:
+    left, right = _equation(item.question)
     letter = item.question.rstrip(".")[-1]
-    return {Way(*flags): steps(left, right, letter, Way(*flags)) for flags in product((False, True), repeat=3)}
+    return {_Way(*flags): steps(left, right, letter, _Way(*flags)) for flags in product((False, True), repeat=3)}

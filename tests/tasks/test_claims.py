@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 
 from generate.tasks import Claims, Item, answer_of, draw
-from generate.tasks.numeric_claims import KINDS, LABELS, ClaimPart, FactTable, canonical, label_of, verdict
+from generate.tasks.numeric_claims import KINDS, LABELS, _ClaimPart, _FactTable, _label_of, canonical, verdict
 from toolkit.errors import ThinkbackError
 
 TASK = Claims()
@@ -92,7 +92,7 @@ def test_the_arithmetic_of_justifications_is_right() -> None:
     for item in items():
         *lines, last = item.solution.split("\n")
         assert last == f"#### {item.answer}"
-        assert label_of([line.rpartition(": ")[2] for line in lines if ": " in line]) == item.answer
+        assert _label_of([line.rpartition(": ")[2] for line in lines if ": " in line]) == item.answer
         assert {*lines} <= {*item.facts}
         for left, right in re.findall(r"(\d+[-+*]\d+)=(-?\d+)", item.solution):
             assert eval(left) == int(right)
@@ -136,23 +136,23 @@ def test_labels_and_kinds_are_balanced() -> None:
 
 
 def test_three_verdicts_of_a_part_and_three_labels() -> None:
-    table = FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
-    rise = ClaimPart("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
+    table = _FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    rise = _ClaimPart("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
     assert verdict(table, rise) == "half"
     assert verdict(table, replace(rise, number=7)) == "no"
-    assert verdict(table, ClaimPart("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
-    assert verdict(table, ClaimPart("times", 0, 1, 0, 0, 1, 2)) == "no"
-    assert [label_of(list(said)) for said in (["yes"], ["no", "no"], ["yes", "no"], ["half"], ["half", "yes"])] == [
+    assert verdict(table, _ClaimPart("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
+    assert verdict(table, _ClaimPart("times", 0, 1, 0, 0, 1, 2)) == "no"
+    assert [_label_of(list(said)) for said in (["yes"], ["no", "no"], ["yes", "no"], ["half"], ["half", "yes"])] == [
         "True", "False", "Conflicting", "Conflicting", "Conflicting",
     ]  # fmt: skip
 
 
 def test_names_years_wording_and_order_do_not_escape_the_canonical_form() -> None:
-    table = FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
-    parts = (ClaimPart("change", 1, 0, 1, 0, 1, 6), ClaimPart("gap", 0, 0, 1, 0, 1, 28))
+    table = _FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    parts = (_ClaimPart("change", 1, 0, 1, 0, 1, 6), _ClaimPart("gap", 0, 0, 1, 0, 1, 28))
     form = canonical(table, parts)
-    assert canonical(FactTable(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
-    turned = FactTable(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
+    assert canonical(_FactTable(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
+    turned = _FactTable(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
     assert (
         canonical(turned, tuple(replace(part, column=1 - part.column, other=1 - part.other) for part in parts)) == form
     )

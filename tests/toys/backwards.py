@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.known import ORDERS
-from replay.sampling.orders import GeneratedTraces, GenerateFirst, later
+from replay.sampling.orders import GeneratedTraces, _GenerateFirst, later
 
 
 @dataclass(frozen=True)
-class Backwards(GenerateFirst):
+class Backwards(_GenerateFirst):
     name: ClassVar[str] = "backwards"
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:

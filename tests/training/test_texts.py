@@ -12,8 +12,8 @@ import pytest
 
 from generate.recipes.prompting import read_template
 from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
-from generate.training.model_recipe import RateSchedule, load_training_recipe, shipped_training_recipes
-from generate.training.trainer import Attempted, attempted, rate_at, texts
+from generate.training.model_recipe import RateSchedule, _shipped_training_recipes, load_training_recipe
+from generate.training.trainer import _Attempted, _attempted, _rate_at, texts
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()
@@ -36,7 +36,7 @@ def test_the_mixture_is_kept() -> None:
 def test_every_format_is_learnt_from_a_models_own_samples() -> None:
     (item,) = draw(TASK, "fit", 1, 5)
     wrong = f"{item.solution.rpartition(' ')[0]} 999"
-    samples = [attempted(item, [item.solution, wrong, item.solution[:3]])]
+    samples = [_attempted(item, [item.solution, wrong, item.solution[:3]])]
     assert samples[0].verdicts == (True, False, False)
     assert samples[0].share == pytest.approx(1 / 3)
     of = {name: [] for name in PROMPTS}
@@ -58,18 +58,18 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
 
 def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
     (item,) = draw(TASK, "fit", 1, 5)
-    only_right = [Attempted(item, (item.solution,), (True,))]
+    only_right = [_Attempted(item, (item.solution,), (True,))]
     with pytest.raises(ThinkbackError, match="no attempt that `correct` can learn from"):
         next(texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
 
 
 def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:
     schedule = RateSchedule(rate=0.01, warmup=4)
-    assert [rate_at(schedule, step, 0.0) for step in range(6)] == pytest.approx(
+    assert [_rate_at(schedule, step, 0.0) for step in range(6)] == pytest.approx(
         [0.002, 0.004, 0.006, 0.008, 0.01, 0.01]
     )
-    assert rate_at(schedule, 100, 0.75) == pytest.approx(0.0025)
-    assert rate_at(schedule, 100, 1.0) == 0.0
+    assert _rate_at(schedule, 100, 0.75) == pytest.approx(0.0025)
+    assert _rate_at(schedule, 100, 1.0) == 0.0
 
 
 def test_the_shipped_prompts_are_those_that_the_models_learn() -> None:
@@ -78,8 +78,8 @@ def test_the_shipped_prompts_are_those_that_the_models_learn() -> None:
 
 
 def test_shipped_recipes_read_and_their_questions_suffice() -> None:
-    assert shipped_training_recipes() == ("algebra-1m", "algebra-reader", "claims-1m")
-    for name in shipped_training_recipes():
+    assert _shipped_training_recipes() == ("algebra-1m", "algebra-reader", "claims-1m")
+    for name in _shipped_training_recipes():
         recipe = load_training_recipe(name)
         task = recipe.task.make()
         assert recipe.tokens > 0

@@ -22,7 +22,7 @@ from generate.engines.base import Call, Completion
 from generate.tasks import TaskText
 from generate.training.llama import make_model, make_tokenizer
 from generate.training.model_recipe import Shape, load_training_recipe
-from generate.training.trainer import IGNORED, batches, train_model
+from generate.training.trainer import IGNORED, _batches, train_model
 from toolkit.errors import ThinkbackError
 
 RECIPE = """
@@ -73,7 +73,7 @@ def model(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_only_completions_and_their_ends_are_learnt() -> None:
     tokenizer = make_tokenizer()
     made = iter([TaskText("solve", f"{n}+{n}\n", f"#### {n + n}") for n in range(10, 40)] * 40)
-    batch = next(batches(made, tokenizer, 512, 64, random.Random(0)))
+    batch = next(_batches(made, tokenizer, 512, 64, random.Random(0)))
     assert batch.ids.size <= 512
     for ids, targets in zip(batch.ids, batch.targets, strict=True):
         learnt = [int(token) for token in targets if token != IGNORED]
@@ -91,16 +91,16 @@ def test_texts_of_like_length_stand_together() -> None:
     tokenizer = make_tokenizer()
     rng = random.Random(0)
     made = (TaskText("solve", "1" * rng.randint(1, 60), "2") for _ in range(100_000))
-    padded = [batch.tokens / batch.ids.size for batch in islice(batches(made, tokenizer, 1024, 128, rng), 100)]
+    padded = [batch.tokens / batch.ids.size for batch in islice(_batches(made, tokenizer, 1024, 128, rng), 100)]
     assert sum(padded) / len(padded) > 0.93
 
 
 def test_texts_that_no_model_can_read_are_refused() -> None:
     tokenizer = make_tokenizer()
     with pytest.raises(ThinkbackError, match="a text of `solve` holds `É`"):
-        next(batches(iter([TaskText("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
+        next(_batches(iter([TaskText("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
     with pytest.raises(ThinkbackError, match="no text is short enough for 64 tokens"):
-        next(batches(iter([TaskText("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
+        next(_batches(iter([TaskText("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
 
 
 def test_attention_in_float32_is_the_models_own() -> None:

@@ -25,7 +25,7 @@ REFERENCES = {"generation": "generation order", "random, expected": "random, all
 
 
 @dataclass(frozen=True)
-class OrderGap:
+class _OrderGap:
     """The surrogate's macro-F1 less another order's at the same budget, in points, and its p-value."""
 
     points: ShownInterval
@@ -52,7 +52,7 @@ class AtUnseen:
     unseen: float
     label_score: str
     macro_f1: ShownInterval | None
-    gaps: dict[str, OrderGap | None]
+    gaps: dict[str, _OrderGap | None]
 
 
 def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
@@ -90,7 +90,7 @@ def fixed_by_keys(
         yield AtUnseen(size, k, unseen, kind, found.get((name, k)), own)
 
 
-def gaps(made: Budgets, first: str, second: str) -> dict[int, OrderGap]:
+def gaps(made: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
     """By budget, an order's macro-F1 less another's where both can be served, whichever `made` names first."""
     frame = made.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
@@ -99,4 +99,4 @@ def gaps(made: Budgets, first: str, second: str) -> dict[int, OrderGap]:
         "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
     )
     both = pl.concat([straight, turned]).iter_rows()
-    return {k: OrderGap(ShownInterval(*ends).times(100), p_value) for k, *ends, p_value in both}
+    return {k: _OrderGap(ShownInterval(*ends).times(100), p_value) for k, *ends, p_value in both}

@@ -94,7 +94,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     return WallClock(made.total, scored.total, runs, tuple(_unlike(log, asked, depth, ran, scored.own)))
 
 
-def scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
+def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
     """Pools of these claims that the verifier scored traces of, by name."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool"])
     traces = traces.filter(pl.col("example_id").is_in(claims.implode()))
@@ -160,7 +160,7 @@ def _unlike(log: Log, asked: _Asked, depth: Depth, made: pl.DataFrame, own: bool
         yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"
     if depth.largest != asked.traces or depth.shorter:
         yield f"it is of all {depth.largest:,} traces a claim, and this table of {asked.traces:,}"
-    pools = () if own else scored_pools(log, asked.verifier, made["example_id"])
+    pools = () if own else _scored_pools(log, asked.verifier, made["example_id"])
     others = [pool for pool in pools if pool != asked.pool]
     if others:
         yield f"`{asked.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"

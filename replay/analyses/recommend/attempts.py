@@ -105,7 +105,7 @@ def budget_pools(
     return by_limit(longer), [note] if others else []
 
 
-def calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
+def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
     """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
     keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
     traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
@@ -121,7 +121,7 @@ def calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns:
 
 def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Whether each base attempt was completed or truncated (N,), in the order of ids; neither where not logged."""
-    calls = calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
+    calls = _calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
     reason = _aligned(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
     cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
@@ -134,7 +134,7 @@ def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) 
     """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    calls = calls_of(log, ids, base, pools, ["finalizer_tokens", "finalizer_used"])
+    calls = _calls_of(log, ids, base, pools, ["finalizer_tokens", "finalizer_used"])
     unused = pl.when(~pl.col("finalizer_used")).then(0.0)
     tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     means = calls.group_by("call", "example_id").agg(tokens.alias("tokens"))
@@ -175,7 +175,7 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
         "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent
     )
     rates = (
-        calls_of(log, ids, base, pools, ["finish_reason", "finalizer_used"])
+        _calls_of(log, ids, base, pools, ["finish_reason", "finalizer_used"])
         .group_by(action="call")
         .agg(
             finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()

@@ -118,7 +118,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class ReportedFindings:
+class _ReportedFindings:
     """What the sentences are taken from. `room`: None where there is no oracle; `left_out`: further lines of that."""
 
     result: Result
@@ -525,7 +525,7 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened, result) if description.verifiers.height else ()
-    sections = ReportedFindings(result, description, room, areas, tuple(missing)).sections()
+    sections = _ReportedFindings(result, description, room, areas, tuple(missing)).sections()
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 

@@ -37,14 +37,14 @@ def calibrations(
 ) -> Iterator[VerifierCalibration]:
     """Of the first `cap` traces of the examples of `where`; traces of an example are resampled together."""
     for verifier in verifiers:
-        rows = scored_traces(log, pool, verifier, cap, where)
+        rows = _scored_traces(log, pool, verifier, cap, where)
         found = None
         if not rows.is_empty():
             found = clustered_calibration(rows["score"], rows["correct"], rows["unit"], settings=settings)
         yield VerifierCalibration(verifier, cap, found)
 
 
-def scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | None = None) -> pl.DataFrame:
+def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | None = None) -> pl.DataFrame:
     """Score, correct and unit of every valid trace within the cap with a score and a verdict, example after example.
 
     Of examples with labels only traces whose answer is one of them are valid, as only these are ever verified.

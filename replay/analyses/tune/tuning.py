@@ -67,7 +67,7 @@ def tune(
         raise ThinkbackError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
-        on, report = two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
+        on, report = _two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
     baseline = wanted.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in wanted.limits):
@@ -154,7 +154,7 @@ def _known_metrics(goal: Goal, result: Result) -> None:
             raise ThinkbackError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
 
 
-def two_sets(log: Log, seed: int) -> tuple[str, str]:
+def _two_sets(log: Log, seed: int) -> tuple[str, str]:
     """Conditions of the examples to choose on and of those to report: the splits `dev` and `test` where the log has
     both; else two halves by cluster, of the test examples where there are some beside others.
     """

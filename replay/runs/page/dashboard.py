@@ -111,7 +111,7 @@ def _fitting(found: Findings, folder: SavedFolder, data: Json, most: int, room: 
     """The examples that the page has room for."""
     names = [one["name"] for one in data["policies"]]
     while True:
-        made = examples_of(found, folder, names, most, texts)
+        made = _examples_of(found, folder, names, most, texts)
         size = packed(made.data)
         if len(size) <= room or len(made.ids) <= FEWEST:
             return _Shown(data, made, size)
@@ -180,7 +180,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield begin, len(sizes)
 
 
-def examples_of(
+def _examples_of(
     found: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
 ) -> _ShownExamples:
     """The examples of a result, at most so many, and fewer where there are many policies or traces.
@@ -202,7 +202,7 @@ def examples_of(
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
-               for name in grouping(found)},
+               for name in _grouping(found)},
         "outcomes": _outcomes(found, folder, frame, names, words),
         "paths": _paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
@@ -230,7 +230,7 @@ def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[
     return tuple(made), tuple(held)
 
 
-def grouping(found: Findings) -> list[str]:
+def _grouping(found: Findings) -> list[str]:
     """Columns to choose examples by: those of groups, and the data set where there are several."""
     several = found.examples["dataset"].n_unique() > 1
     return list(dict.fromkeys([*found.by, *(["dataset"] if several else [])]))
@@ -255,7 +255,7 @@ class _Words:
 
 def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
     """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
-    frame = found.examples.select("example_id", "gold", *grouping(found)).with_row_index("place")
+    frame = found.examples.select("example_id", "gold", *_grouping(found)).with_row_index("place")
     if len(frame) <= most:
         return frame, []
     scan = pl.scan_parquet(folder.file(OUTCOMES))

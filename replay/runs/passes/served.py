@@ -49,7 +49,7 @@ def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: 
 
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
-    gathered = gather_all(plan, policies)
+    gathered = _gather_all(plan, policies)
     reported, sweeps = _expanded(gathered, plan)
     coverage = coverage_of(gathered, reported, needs_of(reported.policies, plan.contents), baseline)
     dropped = unserved(coverage)
@@ -63,7 +63,7 @@ def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: 
     return Served(coverage, ServedOutcomes(gathered, decided, plan.examples, coverage.keep), sweeps)
 
 
-def gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
+def _gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
     """The one pass over the log."""
     versions = Versions.of(policies)
     every = versions.evaluated

@@ -109,7 +109,7 @@ class FixedBudgets:
 
 
 @dataclass(frozen=True)
-class Validation:
+class _Validation:
     """Every budget of the whole pool of the validation examples.
 
     `missing`: why there are none, or some orders are left out; empty, too, where the log has no validation examples.
@@ -131,7 +131,7 @@ class VerifierBudgets:
     depth: Depth
     reported: tuple[FixedBudgets, ...]
     gaps: tuple[_BudgetGap, ...]
-    validation: Validation
+    validation: _Validation
     gold: pl.DataFrame
     unresolved: pl.DataFrame
 
@@ -160,7 +160,7 @@ def verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: D
     pool, where, settings = setting.pool, setting.where, setting.settings
     return VerifierBudgets(
         depth, tuple(fixed for fixed, _ in tried if fixed is not None), tuple(gap for _, gaps in tried for gap in gaps),
-        validation_budgets(log, setting, dataset),
+        _validation_budgets(log, setting, dataset),
         gold=gold_within(log, pool, depth.size, where=where, settings=settings),
         unresolved=unresolved(
             log, pool, setting.verifier, depth.size, margin=setting.margin, where=where, settings=settings
@@ -180,32 +180,32 @@ def _tried(
     except ThinkbackError as error:
         return None, [_BudgetGap(size, None, str(error), split)]
     gaps = [_BudgetGap(size, order, why, split) for order, why in made.missing.items()]
-    return FixedBudgets(made, at_keys(log, setting, size), split), gaps
+    return FixedBudgets(made, _at_keys(log, setting, size), split), gaps
 
 
-def at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[AtUnseen, ...]:
+def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[AtUnseen, ...]:
     """The surrogate at the budgets that tables show of a pool of so many traces, by its own keys."""
     asked = {**setting.asked, "features": setting.features}
     return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.shown_budgets(size), **asked))
 
 
-def validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> Validation:
+def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _Validation:
     """The validation examples of a data set, where the log has any and none of them is reported or learnt from."""
     claims = log.scan("examples", ["example_id", "dataset", "split"])
     own = collect(claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log)
     if own.is_empty():
-        return Validation()
+        return _Validation()
     if own["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
-        return Validation(missing=("validation claims are among those reported",))
+        return _Validation(missing=("validation claims are among those reported",))
     where = of_dataset(f"split = '{VALIDATION}'", dataset)
     pools = pools_of(log, where, read_contents(log).pools)
     if setting.pool not in pools and len(pools) != 1:
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
-        return Validation(missing=(why,))
+        return _Validation(missing=(why,))
     pool = setting.pool if setting.pool in pools else pools[0]
     asked = replace(setting, pool=pool, asked={**setting.asked, "where": where})
     fixed, gaps = _tried(log, asked, pool_depth(log, pool, where).size, VALIDATION)
-    return Validation(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")
+    return _Validation(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")
 
 
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)

@@ -57,7 +57,7 @@ KNOWN = {tuple(key): Known(off, FIT["known_because"][why]) for *key, off, why in
 
 
 @dataclass(frozen=True)
-class Line:
+class _Line:
     """One number; `distance` is how far it may lie, in its own unit.
 
     `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
@@ -95,7 +95,7 @@ class Line:
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
     """The numbers of a run that were fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
@@ -104,10 +104,10 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
             if wanted is not None and found is not None:
                 distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
                 error = _sampling_error(found)
-                yield Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
+                yield _Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
 
 
-def bounded(line: Line, factor: float, known: Known | None) -> Line:
+def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
     """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: that it fails."""
     distance = factor * line.distance
     if line.error is not None:
@@ -131,7 +131,7 @@ WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
 """Which number a row is of."""
 
 
-def check_table(lines: list[Line], title: str) -> Table:
+def check_table(lines: list[_Line], title: str) -> Table:
     """Published, simulated, difference, and the distance allowed."""
     columns = (
         *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
@@ -150,12 +150,12 @@ def check_table(lines: list[Line], title: str) -> Table:
     return Table(title, columns, rows, above=(SIMULATED,), below=known)
 
 
-def _verdict(line: Line) -> bool | str:
+def _verdict(line: _Line) -> bool | str:
     return "known" if line.expected and not line.within else line.within
 
 
 @dataclass(frozen=True)
-class HeldOutNumber:
+class _HeldOutNumber:
     """One number in one simulated log; `error`: its sampling error. `signed`: a difference, whose sign counts."""
 
     table: str
@@ -172,10 +172,10 @@ class HeldOutNumber:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class _HeldOut:
     """One number in logs of several seeds: their mean and spread, and the published one's sampling error."""
 
-    first: HeldOutNumber
+    first: _HeldOutNumber
     values: tuple[float, ...]
 
     @property
@@ -203,19 +203,19 @@ class HeldOut:
         return abs(self.errors) <= ERRORS and not turned
 
 
-def _over_seeds(logs: Iterable[Iterable[HeldOutNumber]]) -> list[HeldOut]:
+def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
     """The numbers found in logs of several seeds, each with its values in all of them.
 
     Sampling errors are those of the first log, which has the published number of claims.
     """
-    found: dict[tuple[str, str, str], list[HeldOutNumber]] = {}
+    found: dict[tuple[str, str, str], list[_HeldOutNumber]] = {}
     for numbers in logs:
         for one in numbers:
             found.setdefault(one.key, []).append(one)
-    return [HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
+    return [_HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
 
 
-def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
+def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
     """Published, mean and spread over the seeds, and the difference in sampling errors of the published number.
 
     `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
@@ -240,7 +240,7 @@ def held_out_table(lines: list[HeldOut], title: str, reasons: Mapping[str, str],
 def _held_out_line(
     table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False,
     luck: float = 0.0,
-) -> Iterator[HeldOutNumber]:  # fmt: skip
+) -> Iterator[_HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.
 
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
@@ -248,7 +248,7 @@ def _held_out_line(
     if wanted is not None and cell is not None:
         error = _sampling_error(cell)
         error = None if error is None else hypot(error, luck)
-        yield HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
+        yield _HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
 
 
 RESAMPLES = 200
@@ -262,7 +262,7 @@ def _simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) ->
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, cap, asked={"where": TEST, "resamples": resamples})
 
 
-def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
+def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
     """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
 
     Raises ThinkbackError where the pool is smaller than that.
@@ -279,20 +279,20 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
 
 
-def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[Line]:
+def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     wanted = WORK.stated(GOLD[name])
     found, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
-    yield Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
+    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
 
 
-def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[Line]:
+def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
     for bucket in main.buckets():
         wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
         if wanted is not None:
             what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
             error = _share_error(share, main.n)
-            yield Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
+            yield _Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
 
 
 TRACES = {"quantemp": 40, "claimdecomp": 50}
@@ -311,12 +311,12 @@ REASONS = FIT["failing_because"]
 """What is known of the numbers of each table that fail."""
 
 
-def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
+def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
     """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
     return _over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
 
 
-def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
+def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
     numbers, setting = published(name), _simulated_setting(pool, resamples=resamples)
     for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (
@@ -332,7 +332,7 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNu
         yield from _signs(log, published_pool, setting)
 
 
-def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[HeldOutNumber]:
+def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[_HeldOutNumber]:
     for cap in (20, 30, 40):
         made = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
@@ -341,12 +341,12 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
             yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
 
 
-def signs(log: Log, name: str, pool: str) -> list[HeldOutNumber]:
+def signs(log: Log, name: str, pool: str) -> list[_HeldOutNumber]:
     """The differences of table B.4 alone, of one log."""
     return [one for of in POOLS[name] for one in _signs(log, of, _simulated_setting(pool, resamples=1))]
 
 
-def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[HeldOutNumber]:
+def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
     rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
     columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
     asked: dict[str, Any] = {

@@ -80,7 +80,7 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
             scored, title="Calibration of the verifiers", x="mean score", y="right traces",
             note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **around,
         ), main)  # fmt: skip
-    return made | by_dataset(studies, lambda study: setting_maps(_swept(study), width))
+    return made | by_dataset(studies, lambda study: _setting_maps(_swept(study), width))
 
 
 def _served(study: Study) -> list[str]:
@@ -145,7 +145,7 @@ HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
 
 
 @dataclass(frozen=True)
-class SweptSettings:
+class _SweptSettings:
     """What maps show: margin, cap, min_valid, bootstrap, metric and estimate of settings, and those to be framed."""
 
     table: pl.DataFrame
@@ -160,7 +160,7 @@ class SweptSettings:
         return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
 
 
-def setting_maps(swept: SweptSettings, width: float = WIDTH) -> dict[str, Figure]:
+def _setting_maps(swept: _SweptSettings, width: float = WIDTH) -> dict[str, Figure]:
     """A figure each for macro-F1 and operations, by the names of their files.
 
     On a page that is too narrow for all minima, those of the framed setting stand for all.
@@ -178,7 +178,7 @@ def setting_maps(swept: SweptSettings, width: float = WIDTH) -> dict[str, Figure
     return made
 
 
-def _map(swept: SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
+def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
     """Margin by cap, a row of panels for each bootstrap pool and a column for each minimum."""
     scale = 100 if words.endswith("%") else 1
     margins, caps, minima, firsts = (
@@ -224,9 +224,9 @@ def undone(study: Study) -> list[str]:
     return found
 
 
-def _swept(study: Study) -> SweptSettings:
+def _swept(study: Study) -> _SweptSettings:
     own, told = study.setting, study.warnings["sensitivity"]
-    return SweptSettings(study.sensitivity.table, study.dataset, own.margin, own.cap, study.simulated, told)
+    return _SweptSettings(study.sensitivity.table, study.dataset, own.margin, own.cap, study.simulated, told)
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:

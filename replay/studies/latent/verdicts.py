@@ -171,7 +171,7 @@ class Answer(StrEnum):
     UNASKED = "not asked"
 
 
-class VerdictOn(StrEnum):
+class _VerdictOn(StrEnum):
     """What is asked of a data set, as tables and reports write it."""
 
     CHANCE = "is the verifier better than chance"
@@ -191,7 +191,7 @@ class Verdict:
     the difference for people; `where`: the mean samples at which there is a gain, and a loss; `why` it is not asked.
     """
 
-    question: VerdictOn
+    question: _VerdictOn
     answer: Answer
     over: str = ""
     against: str = ""
@@ -208,7 +208,7 @@ def answered(difference: PairedInterval) -> Answer:
     return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
 
 
-def gain_verdict(question: VerdictOn, gains: Sequence[Gain]) -> Verdict:
+def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
 
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
@@ -222,7 +222,7 @@ def gain_verdict(question: VerdictOn, gains: Sequence[Gain]) -> Verdict:
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
     shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
     plain = f"plain voting of pool {shown.pool}" if shown.pool else "plain voting"
-    rival = "a coin" if question is VerdictOn.COIN else plain
+    rival = "a coin" if question is _VerdictOn.COIN else plain
     against = f"{rival}, {shown.samples:.3g} samples"
     return Verdict(
         question, found, against=against, difference=shown.difference,
@@ -262,21 +262,21 @@ def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
 def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     for over in OVER:
         if over == WITHIN and pool.single:
-            yield Verdict(VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
+            yield Verdict(_VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
         else:
             difference = pool.latent.over_chance(over, level)
-            yield Verdict(VerdictOn.CHANCE, answered(difference), over, "0.5", difference)
+            yield Verdict(_VerdictOn.CHANCE, answered(difference), over, "0.5", difference)
     if pool.single:
-        yield Verdict(VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
+        yield Verdict(_VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
     else:
         picked = pool.over_random(level)
-        yield Verdict(VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
+        yield Verdict(_VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
     against = list(_rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
         why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
         if why:
-            yield Verdict(VerdictOn.LOGPROBS, Answer.UNASKED, over, why=why)
+            yield Verdict(_VerdictOn.LOGPROBS, Answer.UNASKED, over, why=why)
         else:
             yield _beats_all(over, [(one.told(name), pool.less(one, over, raised)) for name, one in against])
 
@@ -287,22 +287,22 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
     found = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
     of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is found]
     name, difference = min(of, key=lambda pair: pair[1].difference if pair[1].difference is not None else 1.0)
-    return Verdict(VerdictOn.LOGPROBS, found, over, name, difference)
+    return Verdict(_VerdictOn.LOGPROBS, found, over, name, difference)
 
 
 def _of_strategies(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, found, why in (
-        (VerdictOn.WEIGHTED, gains.weighted, negative),
-        (VerdictOn.BEST, gains.best, NO_SCORES),
-        (VerdictOn.CONDITIONAL, gains.conditional, NO_PROBE),
-        *([(VerdictOn.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
-        (VerdictOn.COIN, gains.coin, NO_PROBE),
+        (_VerdictOn.WEIGHTED, gains.weighted, negative),
+        (_VerdictOn.BEST, gains.best, NO_SCORES),
+        (_VerdictOn.CONDITIONAL, gains.conditional, NO_PROBE),
+        *([(_VerdictOn.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
+        (_VerdictOn.COIN, gains.coin, NO_PROBE),
     ):
-        yield gain_verdict(question, found) if found else Verdict(question, Answer.UNASKED, why=unserved or why)
+        yield _gain_verdict(question, found) if found else Verdict(question, Answer.UNASKED, why=unserved or why)
     if not gains.oracle:
-        yield Verdict(VerdictOn.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
+        yield Verdict(_VerdictOn.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
         return
     last = gains.oracle[-1]
     against = f"oracle of {last.n} samples; best: {last.name}"
-    yield Verdict(VerdictOn.ORACLE, answered(last.difference), against=against, difference=last.difference)
+    yield Verdict(_VerdictOn.ORACLE, answered(last.difference), against=against, difference=last.difference)

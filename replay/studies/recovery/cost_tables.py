@@ -37,7 +37,7 @@ RATE = "intervention_rate"
 Shown = ShownInterval | float | str | None
 
 
-def at_rates(
+def _at_rates(
     band: pl.DataFrame, metrics: Sequence[str], shares: int = 10
 ) -> Iterator[dict[str, ShownInterval | float | str | None]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
@@ -62,11 +62,11 @@ def band_panels(
     least: float = 0.0,
 ) -> list[PlottedBand]:
     """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
-    made = [band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
+    made = [_band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
     return [panel for panel in made if panel is not None and any(panel.estimate)]
 
 
-def band_panel(
+def _band_panel(
     band: pl.DataFrame,
     metric: str,
     label: str,
@@ -273,7 +273,7 @@ JOINT = Sheet[DatasetStudy](
 def _steps(study: DatasetStudy) -> Iterator[Row]:
     if study.band is not None:
         metrics = ("accuracy", "flip_rate", "flips_among", "total_tokens")
-        yield from (Row((), values=values) for values in at_rates(study.band, metrics))
+        yield from (Row((), values=values) for values in _at_rates(study.band, metrics))
 
 
 THRESHOLD_SWEEP = Sheet[DatasetStudy](

@@ -140,7 +140,7 @@ def study_recovery(
     )  # fmt: skip
     refuse_seen(log, asked.gates, where, frozen=True)
     check_rows(log, on, tune, where)
-    return report_of(*study_log(log, asked), log.name, drawn_at)
+    return _report_of(*study_log(log, asked), log.name, drawn_at)
 
 
 def _several(given: Any) -> tuple[Any, ...]:
@@ -153,7 +153,7 @@ def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     return tables_of(SHEETS, studies, _surroundings(studies))
 
 
-def report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
+def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]

@@ -209,11 +209,11 @@ def study_log(log: Log, asked: InterventionSetting) -> tuple[tuple[DatasetStudy,
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
     matching(log, asked.where, "where")
     chosen = choose_all(log, asked, datasets_of(log, asked.where))
-    notes = told_among({name: one.notes for name, one in chosen.items()})
-    return tuple(study_dataset(log, one, asked, name) for name, one in chosen.items()), notes
+    notes = _told_among({name: one.notes for name, one in chosen.items()})
+    return tuple(_study_dataset(log, one, asked, name) for name, one in chosen.items()), notes
 
 
-def study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
+def _study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
     """One run on one data set, against the base attempt, with the diagnostics at the primary gate's rate.
 
     Curves and reports of gates are over the examples that it compares.
@@ -282,7 +282,7 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
             yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
 
 
-def told_among(told: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _told_among(told: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Lines by data set, each once, with the names of those that it is told of where these are not all."""
     among = {line: [name for name, own in told.items() if line in own] for lines in told.values() for line in lines}
     return tuple(line if len(own) == len(told) else f"{line} ({', '.join(own)})" for line, own in among.items())

@@ -97,14 +97,14 @@ class KnownFormat(Checked):
         return rows
 
 
-def read_format(path: Path) -> KnownFormat:
+def _read_format(path: Path) -> KnownFormat:
     """The format of a mapping file."""
     named = f"mapping `{path.name}`"
     table = parse_toml(read_text(path, named), named).get("format", {})
     return replace(from_table(KnownFormat, {"name": path.stem, **table}, "format"), mapping=path)
 
 
-FORMATS: dict[str, KnownFormat] = {path.stem: read_format(path) for path in sorted(MAPS.glob("*.toml"))}
+FORMATS: dict[str, KnownFormat] = {path.stem: _read_format(path) for path in sorted(MAPS.glob("*.toml"))}
 """The formats that there are, by name."""
 
 

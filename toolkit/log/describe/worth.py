@@ -1,8 +1,8 @@
 """What verifiers are worth: how well each tells right traces from wrong ones, beside what costs nothing to know.
 
 Everything is measured on the same traces, those with an answer and a verdict, and compared in pairs. An area below one
-half is what it is: it is not turned round. `worth_of` measures some traces, `worth_of_log` those of a log; `worth_rows`
-are the numbers as a frame, and `worth_tables` tables for people.
+half is what it is: it is not turned round. `worth_of_log` measures those of a log; `worth_rows` are the numbers as a
+frame, and `worth_tables` tables for people.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BELOW_RANDOM = "below_random"
 
 
 @dataclass(frozen=True)
-class SignalWorth:
+class _SignalWorth:
     """One row: areas, best-of-n, and differences to the reference and to a random pick. `remark`: what is to be said of
     it, such as why it is missing.
     """
@@ -63,8 +63,8 @@ class Worth:
     traces: int
     right: float
     reference: str | None
-    signals: tuple[SignalWorth, ...]
-    suffixes: tuple[SignalWorth, ...]
+    signals: tuple[_SignalWorth, ...]
+    suffixes: tuple[_SignalWorth, ...]
     notes: tuple[Note, ...]
     left_out: int
     teller: str
@@ -97,7 +97,7 @@ class _Estimates:
     random: Influenced
 
 
-def worth_of(
+def _worth_of(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
 ) -> Worth:  # fmt: skip
@@ -199,7 +199,7 @@ def _shown_k(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     return told
 
 
-def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> SignalWorth:
+def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalWorth:
     known = ~np.isnan(signal.score)
     made = _estimates(traces, signal.score, known)
     differences: list[PairedInterval | None] = [None, None]
@@ -208,7 +208,7 @@ def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSig
         own = made if both.sum() == known.sum() else _estimates(traces, signal.score, both)
         other = _estimates(traces, reference.score, both)
         differences = [own.auc.minus(other.auc, widened=widened), own.within.minus(other.within, widened=widened)]
-    return SignalWorth(
+    return _SignalWorth(
         name=signal.name,
         traces=int(known.sum()),
         auc=made.auc.interval(widened=signal.widened),
@@ -250,13 +250,13 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
     return best, np.where(count > 0, share, np.nan)
 
 
-def _chance(traces: ScoredTraces) -> SignalWorth:
+def _chance(traces: ScoredTraces) -> _SignalWorth:
     made = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
-    return SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
+    return _SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
 
 
-def _notes(rows: list[SignalWorth], suffixes: list[SignalWorth]) -> Iterator[Note]:
+def _notes(rows: list[_SignalWorth], suffixes: list[_SignalWorth]) -> Iterator[Note]:
     below = {}
     for row in rows:
         over = row.over_random
@@ -276,7 +276,7 @@ def _notes(rows: list[SignalWorth], suffixes: list[SignalWorth]) -> Iterator[Not
         yield warning(BELOW_RANDOM, f"{said} {named} tokens")
 
 
-def _below(row: SignalWorth) -> bool:
+def _below(row: _SignalWorth) -> bool:
     """Whether the best of n by it is right less often than a random pick."""
     over = row.over_random
     return over is not None and over.difference is not None and over.difference < 0
@@ -326,7 +326,7 @@ def worth_of_log(
         told = why if not len(learnt) else "no training rows in this pool"
         first = next((name for name in references if name in traces.scores), None)
         if _anything(traces) and (first is not None or not references):
-            yield which, worth_of(traces, own, first, told, simulated=log.simulated)
+            yield which, _worth_of(traces, own, first, told, simulated=log.simulated)
 
 
 def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
@@ -345,7 +345,7 @@ def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ROWS)
 
 
-def _numbers(row: SignalWorth) -> Iterator[tuple[str, dict[str, float | None]]]:
+def _numbers(row: _SignalWorth) -> Iterator[tuple[str, dict[str, float | None]]]:
     for metric, own in (("auc", row.auc), ("auc_within", row.within), ("best_of_n", row.best)):
         yield metric, {"estimate": own.estimate, "low": own.low, "high": own.high, "n": own.n}
     differences = (row.auc_difference, row.within_difference, row.over_random)
@@ -413,7 +413,7 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
     return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=told)]
 
 
-def _cells(row: SignalWorth) -> tuple[object, ...]:
+def _cells(row: _SignalWorth) -> tuple[object, ...]:
     return (
         row.name, row.traces, _limits(row.auc), _limits(row.within), _difference(row.auc_difference),
         _difference(row.within_difference), _limits(row.best), _difference(row.over_random), row.remark,

@@ -101,7 +101,7 @@ def check_printable_size(frame: pl.DataFrame) -> None:
 def _views(connection: Any, log: Log, sql: str) -> list[str]:
     """Make the tables of a log views; the files of those that the SQL reads, whose bytes were checked."""
     checked = []
-    for view, table in views_of(log).items():
+    for view, table in _views_of(log).items():
         named = view.lower() in sql.lower()  # who reads a view must name it: the others' files are not fetched
         paths = _exact_paths(log, table) if named else {}
         checked += _checked_paths(log, table, paths) if named else []
@@ -125,7 +125,7 @@ def _container_limits() -> Iterator[int]:
             yield int((Path("/sys/fs/cgroup") / path).read_text())
 
 
-def views_of(log: Log) -> dict[str, str]:
+def _views_of(log: Log) -> dict[str, str]:
     """Views by name, and the table of each; names of models keep letters, digits and `_`.
 
     Where two models would share a name, the one whose own name it is keeps it, else the first; the others are

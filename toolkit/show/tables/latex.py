@@ -44,7 +44,7 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     Their first line says which packages they need. Columns for which there was no room are named in a note; a `whole`
     table has all.
     """
-    space, table = POINTS_AN_INCH * width, in_print(table)
+    space, table = POINTS_AN_INCH * width, _in_print(table)
     grids = [grid.folded(space) for grid in _grids(table, space, whole)]
     shown = {place for grid in grids for place in grid.places}
     kept = [column for place, column in enumerate(table.columns) if place in shown or column.beneath]
@@ -104,7 +104,7 @@ class _OverPublished(Form):
         return shown if theirs is None else f"{shown} ({self.theirs.show(theirs)})"
 
 
-def in_print(table: T) -> T:
+def _in_print(table: T) -> T:
     """The table without what is not printed, and with the columns that stand under another one in its cells."""
     places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
     beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}

@@ -29,7 +29,7 @@ FEW_GOLD, FEWEST_GOLD = 10, 5
 """Below ten examples with the class as gold an interval is marked, below five there is none."""
 
 
-def jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats, Floats]:
+def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats, Floats]:
     """Limits of F1 = 2J/(1 + J) from Wilson's limits of J = TP/(TP + FP + FN), given TP and FP + FN.
 
     With 9 right and 1 wrong J = 0.9 has the limits 0.596 and 0.982, so that F1 = 0.947 has 0.747 and 0.991.
@@ -46,7 +46,7 @@ def jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats, 
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class _Slopes:
     """A mean of F1s and its derivatives by the sums of each class (…, K)."""
 
     value: Floats  # (…)
@@ -55,7 +55,7 @@ class Slopes:
     gold: Floats  # by gold
 
     @classmethod
-    def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> Slopes:
+    def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
         """At these sums; the F1s count alike, or by gold."""
         both = named + gold
         f1 = 2 * right / both
@@ -67,7 +67,7 @@ class Slopes:
         return cls(value[..., 0], 2 * weight / both, by_named, by_gold)
 
 
-def pseudo_error(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
+def _pseudo_error(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
     """The sums with one error more, 1/(K(K − 1)) in each cell off the diagonal: 1/K a class in predictions and gold."""
     return right, named + 1 / classes, gold + 1 / classes
 
@@ -77,12 +77,12 @@ def _pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tu
     return right + 1 / (2 * classes), named + 1 / classes, gold + 1 / classes
 
 
-def _pseudo_error_square(slopes: Slopes, classes: int) -> Floats:
+def _pseudo_error_square(slopes: _Slopes, classes: int) -> Floats:
     """What the pseudo-error adds to the sum of squares: the mean of (gold_g + named_a)² over the cells g ≠ a."""
     return _off_diagonal(slopes.gold, slopes.named, classes) / (classes * (classes - 1))
 
 
-def _pseudo_pair_square(one: Slopes, two: Slopes, classes: int) -> Floats:
+def _pseudo_pair_square(one: _Slopes, two: _Slopes, classes: int) -> Floats:
     """The same for a difference: where one is right it adds right + named + gold of the class, else as an error."""
     sides = [_off_diagonal(a.right + a.named + a.gold - b.gold, -b.named, classes) for a, b in ((one, two), (two, one))]
     return (sides[0] + sides[1]) / (2 * classes * (classes - 1))
@@ -144,10 +144,10 @@ class _Cells:
         """(P,)"""
         return np.asarray((self.sums @ self.wrong).sum(axis=1))
 
-    def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> Slopes:
+    def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
         """Of each policy, after a pseudo-example."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
-        return Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
+        return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 
     def of(self, which: Ints | int) -> _Cells:
         """Some of the policies; one stays an array of one."""
@@ -191,7 +191,7 @@ def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Se
     gold, wrong = cells.least_gold[on], cells.errors[on]
     whole = sample.scan.binary[cells.numbers[on, 0, :2]].all(axis=1)
     score = whole | (gold < FEW_GOLD) | (wrong < FEW_WRONG)
-    low, high = jaccard_limits(cells.sums[on, 0, 0], wrong, level)
+    low, high = _jaccard_limits(cells.sums[on, 0, 0], wrong, level)
     slot = SeriesKind.VALUE, 0
     for method, which in (("jaccard", score & (gold >= FEW_GOLD)), ("jaccard_few", score & (gold < FEW_GOLD))):
         results.put(slot, m, on[which], low[which], high[which], np.nan, method)
@@ -204,7 +204,7 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
     if not len(few):
         return
     some = cells.of(few)
-    slopes = some.slopes(pseudo_error)
+    slopes = some.slopes(_pseudo_error)
     square = _unit_sums(sample.units, sample.scan, _weights(sample.scan, [(some, _stacked(slopes))]), np.square)
     square += _pseudo_error_square(slopes, some.classes)
     low, high, _ = _delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
@@ -249,7 +249,7 @@ def _withhold(results: SeriesResults, slot: Slot, m: int, on: Ints) -> None:
     results.kept[(*slot, m, on)] = np.nan
 
 
-def _stacked(slopes: Slopes) -> Floats:
+def _stacked(slopes: _Slopes) -> Floats:
     """(P, K, 3), as the numbers of cells."""
     return np.stack(np.broadcast_arrays(slopes.right, slopes.named, slopes.gold), axis=-1)
 

@@ -198,7 +198,7 @@ def clustered_calibration(
     )
 
 
-def share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -> Interval:
+def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -> Interval:
     """Share of right ones with Wilson's interval, its trials as many as the share's variance over clusters is worth.
 
     With n labels in C clusters, d the sum in each of label − share: the variance is C/(C − 1) · Σd²/n², and
@@ -221,7 +221,7 @@ def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -
     ends = number / BINS, (number + 1) / BINS
     if len(score) < LEAST or clusters < LEAST_CLUSTERS:
         return _ReliabilityBin(*ends, len(score), clusters)
-    return _ReliabilityBin(*ends, len(score), clusters, float(score.mean()), share_interval(label, units, level))
+    return _ReliabilityBin(*ends, len(score), clusters, float(score.mean()), _share_interval(label, units, level))
 
 
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:

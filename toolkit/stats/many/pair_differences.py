@@ -29,7 +29,7 @@ FEWEST_UNITS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class PairDifferences:
+class _PairDifferences:
     """What is said of pairs of policies, all of it at once, each (pairs,).
 
     `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
@@ -52,7 +52,7 @@ class PairDifferences:
 
 def pair_differences(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], settings: Settings
-) -> PairDifferences:
+) -> _PairDifferences:
     """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
 
     A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
@@ -105,7 +105,7 @@ def pair_differences(
         values[withheld] = np.nan
     method[withheld] = ""
     differs = told.differs[place] & (p_value <= 1 - settings.level + 1e-12)
-    return PairDifferences(
+    return _PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
     )
 

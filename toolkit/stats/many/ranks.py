@@ -135,7 +135,7 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
         (sign * (quality.value[upper, None] + block[:split][upper]), cost.value[lower, None] + block[split:][lower])
         for block in draws(covariance, settings)
     )
-    shares[own] = front_shares(points)[point.ravel()]
+    shares[own] = _front_shares(points)[point.ravel()]
     return shares
 
 
@@ -148,7 +148,7 @@ def _chosen(
     own = [p for p in ranking.standing.among if quality.owner[p] >= 0]
     if len(own) < 2:
         return out
-    values = [on_halves(sample, one, settings.seed) for one in wanted]
+    values = [_on_halves(sample, one, settings.seed) for one in wanted]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
@@ -159,7 +159,7 @@ def _chosen(
             np.where((one.owner[family] >= 0)[:, None], both[:, one.owner[family]], np.nan)
             for one, both in zip(wanted, values, strict=True)
         ]
-        corrected = worth_of_the_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
+        corrected = _worth_of_the_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
         best = sample.best(ranking.metric, ranking.cost, family)
         moved = corrected - sample.estimates[ranking.metric, best]
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
@@ -167,7 +167,7 @@ def _chosen(
     return out
 
 
-def front_shares(drawn: Iterable[tuple[Floats, Floats]]) -> Floats:
+def _front_shares(drawn: Iterable[tuple[Floats, Floats]]) -> Floats:
     """Share of the draws (P,) in which each point is on the front, from blocks of (quality, cost), (P, draws) each."""
     total, size = None, 0
     for quality, cost in drawn:
@@ -204,7 +204,7 @@ def halves(units: int, seed: int) -> NDArray[np.bool_]:
     return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
 
 
-def on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
+def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
     """Values (2, S, SPLITS) of each series on one half and on the other."""
     index, place = np.unique(series.statistics, return_inverse=True)
     side = halves(sample.units.count, seed).astype(np.float64).T
@@ -220,7 +220,7 @@ def on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
     return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
 
 
-def worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
+def _worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
     """Mean value on one half of the policy that is best on the other; NaN where no half has a choice and a score.
 
     `quality`, `cost`: values (2, P, SPLITS) on the halves, NaN where a policy has none. Of equal quality the cheaper is

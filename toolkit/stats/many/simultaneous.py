@@ -229,13 +229,13 @@ def all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
     return claims(estimates, first, second, settings)
 
 
-def to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
+def _to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
     """Every other policy against one that was named before the data were seen (many-to-one)."""
     others = np.delete(np.arange(len(estimates.value)), reference)
     return claims(estimates, others, np.full(len(others), reference), settings)
 
 
-def rank_sets(found: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
+def _rank_sets(found: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
     """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
 
     From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
@@ -303,7 +303,7 @@ def _bonferroni(
     return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
-def screened(gap: Floats, error: Floats, units: int) -> Floats:
+def _screened(gap: Floats, error: Floats, units: int) -> Floats:
     """p-values (K,) of "could be the best", of more policies than can be paired.
 
     `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
@@ -421,7 +421,7 @@ def told_apart(
         if leader >= 0:
             found[:4] = _paired(estimates, copies, leader, settings)
         if base >= 0:
-            against = to_one(estimates, base, settings)
+            against = _to_one(estimates, base, settings)
             critical = against.critical
             found[4] = against.p_values(base)
             limits = (-against.high, -against.low) if falling else (against.low, against.high)
@@ -450,7 +450,7 @@ def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Sett
     found = all_pairs(estimates.some(some), settings)
     place = int(np.searchsorted(some, leader))
     told = found.better[place] | found.better[:, place]
-    out[:, some] = [*rank_sets(found, copies[some]), ~told, found.p_values(place)]
+    out[:, some] = [*_rank_sets(found, copies[some]), ~told, found.p_values(place)]
     return out
 
 
@@ -463,7 +463,7 @@ def _possible(
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     error = _errors(sample, series, leader)
-    p_value = screened(worth[leader] - worth[some], error[some], sample.units.count) / SCREENING
+    p_value = _screened(worth[leader] - worth[some], error[some], sample.units.count) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):

@@ -125,7 +125,7 @@ class Piece(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptPiece:
+class _KeptPiece:
     """A piece whose columns are tables with a row for each policy, which `keeper` keeps."""
 
     size: int
@@ -221,13 +221,13 @@ class Store:
         return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys)
 
 
-def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> KeptPiece:
+def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:
     """Blocks as one piece."""
     slabs: dict[Key, Slab] = {key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys}
     shares = [b.predicted for b in blocks if b.predicted is not None]
     for label in range(shares[0].shape[2] if shares else 0):
         slabs[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
-    return KeptPiece(sum(map(len, blocks)), slabs, keeper)
+    return _KeptPiece(sum(map(len, blocks)), slabs, keeper)
 
 
 @dataclass(frozen=True, eq=False)
