@@ -56,6 +56,8 @@ def examples_of(command: str) -> tuple[str, ...]:
     group, _, name = command.partition(" ")
     if group == "import" and name:
         return (f"thinkback import {name} PATH --out mylog",)
+    if group == "study" and name:
+        return (f"thinkback study {name} mylog --out {name}",)
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
 
 

@@ -67,9 +67,9 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def described(command: str, argument: str) -> Described:
-    """What an argument of a command is, such as `where` of `study latent`: its own lines over those of all commands."""
-    every, own = table()[EVERY].get(argument, {}), table().get(command, {}).get(argument, {})
-    return Described(**{"help": "", **every, **own})
+    """What an argument of a command is, such as `where` of `study latent`: its own line over its group's over all's."""
+    lines = (table().get(name, {}).get(argument, {}) for name in (EVERY, command.partition(" ")[0], command))
+    return Described(**{"help": "", **{key: value for line in lines for key, value in line.items()}})
 
 
 def takes(function: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import thinkback as tb
 from replay.data.conditions import asked_about, of_dataset
+from replay.kinds.sample import Sample
+from replay.runs.result.result import Result
+from replay.runs.result.run import run
 from replay.studies.kit.cells import PolicyCells
 from replay.studies.kit.report import StudyReport, record_of
 from replay.studies.kit.sheet import Row, Sheet, Surroundings, intervals, numbers, tables_of
@@ -16,7 +18,7 @@ class Votes:
     """What was found on one data set."""
 
     dataset: str
-    result: tb.Result
+    result: Result
 
 
 def rows(found: Votes) -> Iterator[Row]:
@@ -40,9 +42,9 @@ VOTES = Sheet[Votes](
 def study_majorities(log: AnyLog, *, sizes: tuple[int, ...] = (1, 2, 3), resamples: int = 10_000) -> StudyReport:
     """More votes: are they worth their tokens?"""
     made = open_log(log)
-    policies = [tb.Sample(name=f"{size}", max_traces=size, select="majority") for size in sizes]
+    policies = [Sample(name=f"{size}", max_traces=size, select="majority") for size in sizes]
     parts = [
-        Votes(name, tb.run(made, policies, where=of_dataset(None, name), resamples=resamples))
+        Votes(name, run(made, policies, where=of_dataset(None, name), resamples=resamples))
         for name in asked_about(made, None, "dataset")["dataset"].unique().sort()
     ]
     return StudyReport(
