@@ -146,7 +146,7 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     if known and not _is_list(kind) and made is None:
         raise ThinkbackError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
-        raise ThinkbackError(f"{said} is {shown(given)}; it takes {described(kind, marks)}")
+        raise ThinkbackError(f"{said} is {shown(given)}; it takes {_described(kind, marks)}")
     counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
     for item in made if isinstance(made, tuple) else (made,):
         if counts and isinstance(item, int) and item > MOST:
@@ -173,7 +173,7 @@ def flatten(value: Any, place: str = "") -> dict[str, Any]:
     return flat
 
 
-def plain_kind(hint: Any) -> tuple[Any, bool]:
+def _plain_kind(hint: Any) -> tuple[Any, bool]:
     """`X`, and whether None may stand in its place, for `X` or `X | None`."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         parts = [part for part in typing.get_args(hint) if part is not type(None)]
@@ -206,7 +206,7 @@ def is_list(given: object) -> bool:
     return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not single
 
 
-def described(kind: Any, marks: Mapping[str, Any]) -> str:
+def _described(kind: Any, marks: Mapping[str, Any]) -> str:
     """What a field takes, in words: its kind and its bounds."""
     if marks["what"]:
         return str(marks["what"])
@@ -286,7 +286,7 @@ def _field(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
     marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if "low" not in marks or marks["read"] is not None:
         return marks, None, False, None
-    kind, optional = plain_kind(_hints(cls)[name])
+    kind, optional = _plain_kind(_hints(cls)[name])
     item = typing.get_args(kind)[0] if _is_list(kind) else kind
     return marks, kind, optional, item if dataclasses.is_dataclass(item) else None
 

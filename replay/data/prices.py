@@ -14,7 +14,7 @@ from toolkit.settings import check, from_table, setting
 
 
 @dataclass(frozen=True)
-class TokenPrice:
+class _TokenPrice:
     """Price of a million tokens, read and written."""
 
     prompt: float = setting(low=0)
@@ -44,7 +44,7 @@ def prices_from(table: object) -> Prices | None:
         return None
     if not isinstance(table, Mapping):
         raise ThinkbackError("`prices` takes a table of models and verifiers")
-    made = {name: from_table(TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
+    made = {name: from_table(_TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
     return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
 
 

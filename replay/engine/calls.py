@@ -206,7 +206,7 @@ def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence
     return total
 
 
-def extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
+def _extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls in `mine` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for (name, verifier), paid in mine.items():
@@ -215,7 +215,7 @@ def extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
             cost = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
         else:
             cost = pool.scores[verifier].costs["verification_tokens"]
-        tokens += weighed(probability_new((name, verifier), paid, known), cost).sum(axis=1)
+        tokens += _weighed(_probability_new((name, verifier), paid, known), cost).sum(axis=1)
     return tokens
 
 
@@ -223,18 +223,18 @@ def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
     for one in realizations:
-        extra = extra_tokens(block, union(segment.calls for segment in one.segments), known)
+        extra = _extra_tokens(block, union(segment.calls for segment in one.segments), known)
         tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
     return tokens
 
 
-def probability_new(key: tuple[str, str | None], paid: CallMask, known: Calls) -> np.ndarray:
+def _probability_new(key: tuple[str, str | None], paid: CallMask, known: Calls) -> np.ndarray:
     """Probability (E, T) that a call is paid and was not known."""
     other = known.get(key)
     return paid.probability if other is None else paid.probability * (1 - other.probability)
 
 
-def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
     """probability * values, where a value that is not logged counts only if it can be paid."""
     return np.where(probability > 0, probability * values, 0.0)
 
@@ -243,15 +243,15 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
     costs = np.zeros((len(block.examples), len(COSTS)))
     waited: np.ndarray | float = 0.0  # seconds of traces that were generated side by side, whatever slice they are in
     for (name, verifier), paid in segment.calls.items():
-        pool, new = block.pools[name], probability_new((name, verifier), paid, known)
+        pool, new = block.pools[name], _probability_new((name, verifier), paid, known)
         if not new.any():
             continue
         if verifier is None:
             costs[:, AT["traces"]] += new.sum(axis=1)
             costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
             for cost, values in pool.costs.items():
-                costs[:, AT[GENERATED.get(cost, cost)]] += weighed(new, values).sum(axis=1)
-            seconds = weighed(new, pool.costs["latency_s"])
+                costs[:, AT[GENERATED.get(cost, cost)]] += _weighed(new, values).sum(axis=1)
+            seconds = _weighed(new, pool.costs["latency_s"])
             if segment.side_by_side:
                 waited = waited + seconds
             else:
@@ -261,7 +261,7 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
             costs[:, AT["verifications"]] += number
             for column, values in charged(scores.costs):
-                costs[:, column] += weighed(new, values).sum(axis=1)
+                costs[:, column] += _weighed(new, values).sum(axis=1)
     if isinstance(waited, np.ndarray):
         costs[:, AT["latency_s"]] += _seconds(segment, waited)
     return costs
@@ -305,7 +305,7 @@ def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Ca
     none = np.ones(len(block.examples))
     for call, paid in calls.items():
         none *= _probability_within(paid, known.get(call, certain(np.zeros_like(paid.among))))
-    return extra_tokens(block, calls, known), 1 - none
+    return _extra_tokens(block, calls, known), 1 - none
 
 
 def _probability_within(mine: CallMask, theirs: CallMask) -> np.ndarray:

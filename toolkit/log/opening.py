@@ -31,7 +31,7 @@ IN_MEMORY = "frames in memory"
 GIVEN_ROW = "__given_row"
 
 
-class FolderOwner:
+class _FolderOwner:
     """What logs and their shards refer to as long as they need their temporary folder."""
 
 
@@ -85,7 +85,7 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     except BaseException:
         remove(folder)
         raise
-    owner = FolderOwner()
+    owner = _FolderOwner()
     weakref.finalize(owner, _remove_own, folder, os.getpid())
     shards = {
         table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in found)

@@ -38,7 +38,7 @@ class Gaps:
         ]
 
 
-def check_traces(
+def _check_traces(
     faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: Gaps, unknown_parent: Message
 ) -> None:
     """Parents, sample indices and judgements of the traces of a block."""
@@ -135,7 +135,7 @@ def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.D
     faults.add_rows("traces", "correct", "not by labels", closed.filter(pl.col("correct") != right), message)
 
 
-def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
+def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
     """Verifiers that rank candidates against each other: where all their rows are logged, one row pays the call."""
     listed = verifications.filter(pl.col("candidates").is_not_null())
     if not listed.height:
@@ -152,7 +152,7 @@ def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataF
         faults.add_rows("verifications", name, "paid twice", alone.filter(pl.col(name) > 0), message)
 
 
-def check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
+def _check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
     """Rounds count 0, 1, 2 … in their group."""
     ordered = rows.unique([*group, "round"], keep="any").sort(*group, "round")
     same = pl.lit(True)
@@ -170,7 +170,7 @@ def check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str
     faults.add_rows(table, "round", "gap", broken, message)
 
 
-def check_stages(faults: Faults, checks: pl.DataFrame) -> None:
+def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
     """A claim is followed in one stage."""
     claim = ["example_id", "pool", "claim"]
     mixed = checks.unique([*claim, "stage"]).group_by(claim).len().filter(pl.col("len") > 1)
@@ -237,14 +237,14 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
                 unknown = frame.join(traces, on=["trace_id", "example_id"], how="anti")
                 faults.add_rows(table, "trace_id", "unknown", unknown, lambda row: _unknown_trace(log, row, "trace_id"))
         if "traces" in asked:
-            check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace(log, row, "parent_id"))
+            _check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace(log, row, "parent_id"))
         if "verifications" in asked:
-            check_listwise(faults, frames["verifications"], traces)
+            _check_listwise(faults, frames["verifications"], traces)
         if "rounds" in asked:
-            check_rounds(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"])
+            _check_rounds(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"])
         if "checks" in asked:
-            check_rounds(faults, "checks", frames["checks"], ["example_id", "pool", "claim"])
-            check_stages(faults, frames["checks"])
+            _check_rounds(faults, "checks", frames["checks"], ["example_id", "pool", "claim"])
+            _check_stages(faults, frames["checks"])
     if "traces" in asked:
         _check_trace_ids_across(faults, hashes)
     return gaps.notes()

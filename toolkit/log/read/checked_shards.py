@@ -20,7 +20,7 @@ _WAIT_S = 2.0  # for another process that writes at this moment
 _TABLE = "CREATE TABLE IF NOT EXISTS checked (path PRIMARY KEY, state, at) WITHOUT ROWID"
 
 
-def cache_folder() -> Path | None:
+def _cache_folder() -> Path | None:
     """`thinkback` under XDG_CACHE_HOME, by default under ~/.cache; None for a user without a home."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if Path(named).is_absolute():
@@ -57,7 +57,7 @@ def keep_shards(states: Mapping[str, str]) -> None:
 @contextlib.contextmanager
 def _opened(make: bool) -> Iterator[sqlite3.Connection]:
     """The cache's database. sqlite3.Error where there is none, or it can't be used; a damaged one is removed."""
-    folder = cache_folder()
+    folder = _cache_folder()
     if folder is None:
         raise sqlite3.OperationalError("no home")
     path = folder / FILE

@@ -35,7 +35,7 @@ _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "comp
 
 
 @dataclass(frozen=True)
-class Dropped:
+class _Dropped:
     """`rows`: places (`__row`) of the trace rows that are left out. `gone`: ids of traces of which no row is
     left. `strangers`: by the log's number, ids of traces that are there, but not as this log has them.
     """
@@ -66,7 +66,7 @@ class _Rows:
         return slice(int(start), int(end))
 
 
-def dropped_traces(log: Log, ends: Sequence[int]) -> Dropped:
+def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     """What is dropped of `log`, several logs in a row; `ends` are their last trace rows plus one, ascending.
 
     In the order of the rows: a row whose id came before is dropped; so is one whose place (example, pool,
@@ -90,7 +90,7 @@ def dropped_traces(log: Log, ends: Sequence[int]) -> Dropped:
         kept &= ~orphans  # a parent that a later log holds
         state.kept[rows.key[orphans]] = False
     gone = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.kept))
-    return Dropped(frame[ROW].filter(pl.Series(~kept)), frame["trace_id"].gather(gone), strangers)
+    return _Dropped(frame[ROW].filter(pl.Series(~kept)), frame["trace_id"].gather(gone), strangers)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def merge_logs(
     _check_bytes(logs)
     joined = _Joined(_in_a_row(logs), logs)
     _check_questions(joined.log)
-    lost = dropped_traces(joined.log, joined.ends("traces"))
+    lost = _dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
         dropped = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
         details = _details(logs, name or target.name)
@@ -331,7 +331,7 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
     return {**extra, **kept, "name": name, "source": {"merged": merged}}
 
 
-def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped, level: int) -> int:
+def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> int:
     """Write the kept rows of one table, in ranges of examples; the number of rows dropped."""
     log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
     rows_of = _strays if features else _losers
@@ -355,7 +355,7 @@ def _gives(rows: pl.DataFrame) -> pl.Series:
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
-def _losers(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
+def _losers(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
     """Rows (`__row`) of traces that are not there, or whose key an earlier one of the other rows has.
 
     Keys are compared themselves where hashes agree.
@@ -370,7 +370,7 @@ def _losers(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
     return pl.concat([stray, ordered.filter(~pl.struct(keys).is_first_distinct())[ROW]])
 
 
-def _strays(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
+def _strays(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
     """Rows (`__row`) that a log holds of traces that were dropped, or of which another log's version is kept."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
