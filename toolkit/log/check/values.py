@@ -86,7 +86,7 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
         if rule.column in types:
             yield rule
         elif rule.kind == "revision without parent":  # no parent is logged at all: the action is at fault
-            yield replace(rule, column="action")
+            yield replace(rule, column="action", shows=())
 
 
 def _no_number(name: str, dtype: pl.DataType) -> Message:
