@@ -14,6 +14,7 @@ import pytest
 from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
 from toolkit.log import LogError, check_log, open_log, validate_log, write_log
 from toolkit.log.check import relations
+from toolkit.log.check.values import first_fault
 from toolkit.log.contract.problems import UNFINISHED
 
 NAN = float("nan")
@@ -590,3 +591,11 @@ def test_parents_that_lead_back(tmp_path: Path) -> None:
 def test_an_empty_folder_is_no_valid_log(tmp_path: Path) -> None:
     (line,) = problems(tmp_path)
     assert line == f"`{tmp_path}`: holds no tables: nothing is there to validate; {UNFINISHED}"
+
+
+def test_a_revision_in_rows_without_any_parent_is_the_fault_of_its_action() -> None:
+    rows = traces().drop("parent_id").with_columns(action=pl.lit("revise"))
+    fault = first_fault(rows, "traces")
+    assert fault is not None
+    assert (fault.column, fault.row) == ("action", 0)
+    assert fault.message == "action `revise` needs the parent_id of the trace that it revises"

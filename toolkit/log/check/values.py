@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ def check_values(faults: Faults, table: str) -> None:
         return
     first = [pl.when(rule.flagged).then(pl.col(ROW)).min().alias(f"first{i}") for i, rule in enumerate(rules)]
     count = [rule.flagged.sum().alias(f"count{i}") for i, rule in enumerate(rules)]
-    names = [name for name in log.columns(table) if not _skipped(table, name)]
+    names = [name for name in {**schema_of(table), **log.columns(table)} if not _skipped(table, name)]
     found = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
     for i, rule in enumerate(rules):
         if found[f"count{i}"]:
@@ -53,7 +53,10 @@ def check_values(faults: Faults, table: str) -> None:
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
     """The first fault of rows that are of the contract's types and in no log yet; its file is the table's name."""
-    for rule in _rules(table, dict(rows.schema)):
+    absent = [column for column in schema_of(table).values() if column.name not in rows.columns]
+    rules = list(_rules(table, dict(rows.schema)))
+    rows = rows.with_columns(pl.lit(None, column.dtype).alias(column.name) for column in absent)
+    for rule in rules:
         row = rows.select(pl.arg_where(rule.flagged)).to_series()
         if len(row):
             values = rows.select(rule.column, *rule.shows).row(row[0], named=True)
@@ -79,8 +82,11 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
             message = f"{{{name}}} is negative: write null for not recorded"
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
             yield _ValueRule(name, "negative", flagged, message)
-    if kind_of(table) in _TABLE_RULES:
-        yield from _TABLE_RULES[kind_of(table)](types)
+    for rule in _TABLE_RULES.get(kind_of(table), lambda: iter(()))():
+        if rule.column in types:
+            yield rule
+        elif rule.kind == "revision without parent":  # no parent is logged at all: the action is at fault
+            yield replace(rule, column="action", shows=())
 
 
 def _no_number(name: str, dtype: pl.DataType) -> Message:
@@ -95,104 +101,78 @@ def _skipped(table: str, name: str) -> bool:
     return name in ("text", "state") and name in schema_of(table)
 
 
-def _examples(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
-    if "labels" not in types:
-        return
-    labels = pl.col("labels")
-    flagged = labels.list.n_unique() != labels.list.len()
-    yield _ValueRule("labels", "twice", flagged, "{labels} names a label twice")
-    if "gold" in types:
-        outside = (labels.list.len() > 0) & ~labels.list.contains(pl.col("gold")) & pl.col("gold").is_not_null()
-        message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
-        yield _ValueRule("gold", "outside", outside, message, ("labels",))
+def _examples() -> Iterator[_ValueRule]:
+    labels, gold = pl.col("labels"), pl.col("gold")
+    yield _ValueRule("labels", "twice", labels.list.n_unique() != labels.list.len(), "{labels} names a label twice")
+    outside = (labels.list.len() > 0) & ~labels.list.contains(gold) & gold.is_not_null()
+    message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
+    yield _ValueRule("gold", "outside", outside, message, ("labels",))
 
 
-def _traces(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
-    parent = pl.col("parent_id") if "parent_id" in types else pl.lit(None, pl.String)
-    solve = pl.col("action") == "solve"
-    where = "parent_id" if "parent_id" in types else "action"
+def _traces() -> Iterator[_ValueRule]:
+    parent, solve, answer, opaque = pl.col("parent_id"), pl.col("action") == "solve", pl.col("answer"), pl.col("opaque")
     message = "a trace with action `solve` has a parent: its parent_id must be null"
-    yield _ValueRule(where, "solve with parent", solve & parent.is_not_null(), message)
+    yield _ValueRule("parent_id", "solve with parent", solve & parent.is_not_null(), message)
     message = "action {action} needs the parent_id of the trace that it revises"
-    yield _ValueRule(where, "revision without parent", ~solve & parent.is_null(), message, ("action",))
-    if "parent_id" in types:
-        flagged = parent == pl.col("trace_id")
-        message = "{parent_id} is the trace itself: name the trace it revises"
-        yield _ValueRule("parent_id", "own parent", flagged, message)
-    if "reads" in types:
-        message = "a trace with action `solve` revises nothing: its reads must be null"
-        yield _ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
-    if "credit" in types:
-        yield _ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
-    if "correct" in types:
-        answer = pl.col("answer") if "answer" in types else pl.lit(None, pl.String)
-        message = "is true, but the answer is null: an answer that could not be read is wrong (false)"
-        yield _ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
-    if "opaque" in types:
-        wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
-        message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
-        yield _ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
-    if "completion_ids" in types:
-        ids = pl.col("completion_ids")
-        message = "the list holds a negative number: ids of tokens count from 0"
-        yield _ValueRule("completion_ids", "negative item", ids.list.min() < 0, message)
-        if "completion_tokens" in types:
-            known = ~pl.col("tokens_estimated").fill_null(False) if "tokens_estimated" in types else pl.lit(True)
-            flagged = known & (ids.list.len().cast(pl.Int64) > pl.col("completion_tokens"))
-            yield _ValueRule("completion_ids", "length", flagged, _more_ids, ("completion_tokens",))
-    yield from _token_lists(types)
-    if "contested" in types:
-        names = [name for name in ("answer", "correct") if name in types]
-        lacking = pl.any_horizontal(*(pl.col(name).is_null() for name in names), pl.lit(len(names) < 2))
-        veiled = pl.col("opaque").fill_null(False) if "opaque" in types else pl.lit(False)
-        message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
-        yield _ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
+    yield _ValueRule("parent_id", "revision without parent", ~solve & parent.is_null(), message, ("action",))
+    message = "{parent_id} is the trace itself: name the trace it revises"
+    yield _ValueRule("parent_id", "own parent", parent == pl.col("trace_id"), message)
+    message = "a trace with action `solve` revises nothing: its reads must be null"
+    yield _ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
+    yield _ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
+    message = "is true, but the answer is null: an answer that could not be read is wrong (false)"
+    yield _ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
+    message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
+    yield _ValueRule("opaque", "answer", opaque & (answer != pl.col("trace_id")).fill_null(True), message)
+    ids = pl.col("completion_ids").list
+    message = "the list holds a negative number: ids of tokens count from 0"
+    yield _ValueRule("completion_ids", "negative item", ids.min() < 0, message)
+    more = ~pl.col("tokens_estimated").fill_null(False) & (ids.len().cast(pl.Int64) > pl.col("completion_tokens"))
+    yield _ValueRule("completion_ids", "length", more, _more_ids, ("completion_tokens",))
+    yield from _token_lists()
+    unfit = answer.is_null() | pl.col("correct").is_null() | opaque.fill_null(False)
+    message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
+    yield _ValueRule("contested", "answer", pl.col("contested") & unfit, message)
 
 
-def _token_lists(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
+def _token_lists() -> Iterator[_ValueRule]:
     """What is told of the same tokens: entropies and ranks beside log-probabilities."""
+    below = "the list holds a negative number: entropies begin at 0"
+    yield _ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
+    below = "the list holds a number below 1: the rank of the most likely token is 1"
+    yield _ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
+    yield from _one_for_each(("token_entropies", "token_logprobs"), ("token_ranks", "token_logprobs"))
 
-    def message(name: str, row: dict[str, Any]) -> str:
-        return f"has {len(row[name])} entries for {len(row['token_logprobs'])} `token_logprobs`: write one for each"
 
-    if "token_entropies" in types:
-        below = "the list holds a negative number: entropies begin at 0"
-        yield _ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
-    if "token_ranks" in types:
-        below = "the list holds a number below 1: the rank of the most likely token is 1"
-        yield _ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
-    for name in ("token_entropies", "token_ranks"):
-        if name in types and "token_logprobs" in types:
-            flagged = pl.col(name).list.len() != pl.col("token_logprobs").list.len()
-            yield _ValueRule(name, "length", flagged, partial(message, name), ("token_logprobs",))
+def _one_for_each(*pairs: tuple[str, str]) -> Iterator[_ValueRule]:
+    """Lists that must be as long as another one, the second of each pair."""
+
+    def message(name: str, of: str, row: dict[str, Any]) -> str:
+        return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
+
+    for name, of in pairs:
+        flagged = pl.col(name).list.len() != pl.col(of).list.len()
+        yield _ValueRule(name, "length", flagged, partial(message, name, of), (of,))
 
 
 def _more_ids(row: dict[str, Any]) -> str:
     return f"has {len(row['completion_ids'])} ids, more than the {row['completion_tokens']} `completion_tokens`"
 
 
-def _verifications(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
-    if "candidates" in types:
-        message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
-        yield _ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
-    if "score" in types:
-        paid = pl.any_horizontal(*(pl.col(name).is_not_null() for name in CALL_COSTS if name in types), pl.lit(False))
-        message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
-        yield _ValueRule("score", "nothing", pl.col("score").is_null() & ~paid, message)
-    yield from _token_lists(types)
+def _verifications() -> Iterator[_ValueRule]:
+    message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
+    yield _ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
+    nothing = pl.all_horizontal(pl.col("score", *CALL_COSTS).is_null())
+    message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
+    yield _ValueRule("score", "nothing", nothing, message)
+    yield from _token_lists()
 
 
-def _rounds(types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
-    def message(name: str, of: str, row: dict[str, Any]) -> str:
-        return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
-
-    for name, of in (("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")):
-        if name in types:
-            flagged = pl.col(name).list.len() != pl.col(of).list.len()
-            yield _ValueRule(name, "length", flagged, partial(message, name, of), (of,))
+def _rounds() -> Iterator[_ValueRule]:
+    return _one_for_each(("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers"))
 
 
-def _checks(_: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
+def _checks() -> Iterator[_ValueRule]:
     for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
         message = f"unknown {name} {{{name}}}: write one of {listed(known)}"
         yield _ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
@@ -201,13 +181,14 @@ def _checks(_: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     yield _ValueRule("queries", "none", flagged, message)
 
 
-_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[_ValueRule]]] = {
+_TABLE_RULES: dict[str, Callable[[], Iterator[_ValueRule]]] = {
     "examples": _examples,
     "traces": _traces,
     "verifications": _verifications,
     "rounds": _rounds,
     "checks": _checks,
 }
+"""The rules of each table beside those of single columns. A column that a table lacks reads as null in them."""
 
 
 def check_states(faults: Faults, table: str) -> list[str]:
