@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import typer
 import typer.testing
 
 from tests.extras import NEEDED, VARIABLE, lacking, requirements
@@ -35,7 +36,13 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def one_tree_of_commands() -> Iterator[None]:
     """Typer's runner makes all commands of an app anew at every call, which costs more than most of them do."""
-    made = typer.testing._get_command
+    whole = typer.testing._get_command
+    known = functools.cache(lambda app, size: whole(app))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.testing, "_get_command", functools.cache(made))
+        patch.setattr(typer.testing, "_get_command", lambda app: known(app, _size(app)))
         yield
+
+
+def _size(app: typer.Typer) -> int:
+    """How many commands an app has, those of its groups too: a test may add one."""
+    return len(app.registered_commands) + sum(_size(group.typer_instance) for group in app.registered_groups)

@@ -15,7 +15,7 @@ MISTAKES = {
     "no rule": (f"{ONE}stop = {{ margin = 0.1 }}\n", "`stop` has no `rule`; it takes a table such as"),
     "a misspelt rule": (f'{ONE}stop = {{ rul = "margin" }}\n', "unknown key `rul` of `stop`; did you mean `rule`?"),
     "a rule that is no name": (f"{ONE}stop = {{ rule = 3 }}\n", "`stop.rule` is 3; it takes the name of a rule"),
-    "a number as a stop": (f"{ONE}stop = 3\n", "`stop` takes a table such as .*, not 3"),
+    "a number as a stop": (f"{ONE}stop = 3\n", "`stop` is 3; it takes one of .*, a table such as"),
     "an unknown rule": (f'{ONE}stop = "margins"\n', "unknown stopping rule `margins`; did you mean `margin`?"),
 }  # fmt: skip
 
