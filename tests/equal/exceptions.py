@@ -21,3 +21,10 @@ FILES = {
 
 COLUMNS = {"wall_s": SECONDS, "seconds": SECONDS, "created": VERSIONED, "training_s": SECONDS}
 """Column of a table -> why it is not compared."""
+
+NEAR = 1e-5
+"""How far numbers may lie apart, to themselves: Student's quantiles above 800 degrees of freedom are scipy's."""
+NEAR_COLUMNS = {"low", "high", "baseline_low", "baseline_high", "level_low", "level_high"}
+"""Columns of limits, which these quantiles reach."""
+NEAR_FILES = {"*table*.csv", "*headroom.csv", "*ranks*.csv", "*pairs*.csv", "*chosen.csv"}
+"""Texts with limits to all digits."""
