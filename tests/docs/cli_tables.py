@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from thinkback.app import app
-from thinkback.options import described
+from thinkback.options import Described, described
 
 HEADING = re.compile(r"^##+ `thinkback ([^`]*)`.*$", re.MULTILINE)
 ROWS = re.compile(r"^\| option \| default \| meaning \|\n(?:\|.*\|\n)+", re.MULTILINE)
@@ -35,9 +35,7 @@ def table(name: str, command: Any) -> str:
             continue
         said = described(name, parameter.name)
         flag = f"{parameter.opts[0]} {said.metavar}".strip()
-        lines.append(
-            f"| `{flag}` | {said.unless_given or _default(parameter)} | {said.manual or _sentence(said.help)} |"
-        )
+        lines.append(f"| `{flag}` | {said.unless_given or _default(parameter)} | {said.manual or _sentence(said)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -52,10 +50,16 @@ def _default(parameter: Any) -> str:
     return f"`{value}`" if isinstance(value, str) else str(value)
 
 
-def _sentence(text: str) -> str:
+def _sentence(said: Described) -> str:
     """Help as a cell: no full stop at its end, no capital at its beginning, and no default, which has a cell."""
-    plain = re.sub(r" \[default: [^]]*\]", "", text).removesuffix(".")
-    return plain if plain[:2].isalpha() and plain[:2].isupper() else plain[:1].lower() + plain[1:]
+    plain = re.sub(r" \[default: [^]]*\]", "", said.help).removesuffix(".")
+    if said.unless_given:
+        plain = re.sub(r"[;,] (?:by default|else) .*$", "", plain)
+    return (
+        plain
+        if plain.startswith("Python") or (plain[:2].isalpha() and plain[:2].isupper())
+        else plain[:1].lower() + plain[1:]
+    )
 
 
 def with_tables(page: str) -> str:
