@@ -27,6 +27,7 @@ from tests.equal.steps import steps
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
+FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 ENDING = re.compile(r"^exit (\d+)$", re.MULTILINE)
 TEXTS = {".md", ".csv", ".tex", ".txt", ".toml", ".json", ".jsonl"}
 SHOWN = 200
@@ -111,9 +112,9 @@ def _texts(name: str, one: str, other: str) -> Iterator[Difference]:
         yield Difference(f"{name}: exit", one[:300], other[:300])
         return
     left, right = NUMBER.findall(one), NUMBER.findall(other)
-    if any(fnmatch(name, pattern) for pattern in NEAR_FILES) and len(left) == len(right):
-        values = [pl.Series([float(text.replace(",", "")) for text in texts]) for texts in (left, right)]
-        left = right if _near(*values) else left
+    if any(fnmatch(name, pattern) for pattern in NEAR_FILES):
+        values = [pl.Series(FLOAT.findall(text), dtype=pl.String).cast(pl.Float64) for text in (one, other)]
+        left = right if len(values[0]) == len(values[1]) and _near(*values) else left
     if left == right:
         yield Difference(name, "words", "other words", words=True)
         return
