@@ -16,9 +16,9 @@ from replay.studies.kit.sheet import (
     Sheet,
     Surroundings,
     Theirs,
-    _laid_out,
     beside,
     intervals,
+    laid_out,
     listed,
     numbers,
     said_of,
@@ -85,7 +85,7 @@ def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() 
 
 
 def test_one_data_set_is_named_in_the_title_alone() -> None:
-    table = _laid_out(SHEET, [Part("math500")], Surroundings(suffix=", log"))
+    table = laid_out(SHEET, [Part("math500")], Surroundings(suffix=", log"))
     assert table.title == "Table 2: Quality, log"
     heads = ["Policy", "Accuracy", "Accuracy published", "difference", "Tokens", "Own", "Lacking", "paper's"]
     assert [column.name for column in table.columns] == heads
@@ -97,7 +97,7 @@ def test_one_data_set_is_named_in_the_title_alone() -> None:
 
 
 def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
-    table = _laid_out(SHEET, [Part("math500"), Part("sums")], Surroundings(simulated=True, dataset="dataset"))
+    table = laid_out(SHEET, [Part("math500"), Part("sums")], Surroundings(simulated=True, dataset="dataset"))
     assert [row[:2] for row in table.rows] == [
         ("math500", "base"), ("math500", "long"), ("sums", "base"), ("sums", "long"),
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
 
 def test_a_gap_is_told_where_it_makes_a_dash() -> None:
     gaps = (Gap("of lacking", frozenset({"lacking"})), Gap("of tokens", frozenset({"tokens"})), Gap("always"))
-    table = _laid_out(SHEET, [Part("math500")], Surroundings(gaps=lambda sheet, parts: gaps))
+    table = laid_out(SHEET, [Part("math500")], Surroundings(gaps=lambda sheet, parts: gaps))
     assert table.below[3:] == ("of lacking", "always")
 
 
@@ -133,7 +133,7 @@ def test_rows_of_a_frame() -> None:
 
 def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
     drawn = []
-    table = _laid_out(SHEET, [Part("math500")], Surroundings())
+    table = laid_out(SHEET, [Part("math500")], Surroundings())
     report = StudyReport(
         "A study", {"quality": table}, lambda: drawn.append(1) or {}, {"Notes": ["first", "second"], "None": []},
         {"study": "a"}, {"main": {"x-1": "no gold"}}, files={"gate.json": "{}"}, simulated=True,
@@ -175,11 +175,11 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
 
 def test_a_works_numbers_stand_after_all_columns_where_some_row_has_them() -> None:
     general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
-    assert [one.name for one in _laid_out(general, [Part("MATH500")], Surroundings()).columns] == ["Policy", "Accuracy"]
+    assert [one.name for one in laid_out(general, [Part("MATH500")], Surroundings()).columns] == ["Policy", "Accuracy"]
     own = beside(
         numbers("Accuracy", "accuracy", metric="known"), "accuracy_pct", "published %", "published_accuracy_pct"
     )
-    table = _laid_out(replace(general, columns=(own,)), [Part("MATH500")], Surroundings())
+    table = laid_out(replace(general, columns=(own,)), [Part("MATH500")], Surroundings())
     assert [one.name for one in table.columns] == ["Policy", "Accuracy", "published %"]
     assert [row[-1] for row in table.rows] == [59.0, None]
 

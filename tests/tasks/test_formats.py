@@ -88,7 +88,7 @@ def test_repair_names_the_first_line_that_does_not_hold() -> None:
 )
 def test_the_five_anchors(attempt: str, verdict: bool, score: str) -> None:
     item = Item("Solve 2*x+3=9 for x.", "3", "2*x=9-3\n2*x=6\nx=3\n#### 3", "", {})
-    assert made.grade(Algebra(), item, attempt, verdict) == score
+    assert made._grade(Algebra(), item, attempt, verdict) == score
     assert score in GRADES
     assert len(GRADES) == 5
 

@@ -242,10 +242,10 @@ class Surroundings(Generic[P]):
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], around: Surroundings[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
-    return {sheet.name: _laid_out(sheet, parts, around) for sheet in sheets if sheet.needed(parts)}
+    return {sheet.name: laid_out(sheet, parts, around) for sheet in sheets if sheet.needed(parts)}
 
 
-def _laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:
+def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:
     """A sheet as a table of the data sets, one after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
