@@ -155,9 +155,7 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise ThinkbackError(
-            f"example `{example}` is none of those where {where}; {argument('where')} must hold for it"
-        )
+        raise ThinkbackError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
