@@ -112,7 +112,8 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    step, ruled = how.stop.stop(trajectory, trajectory.steps.limit if later else generated, 1 if later else how.width)
+    limit, width = (trajectory.steps.limit, 1) if later else (generated, how.width)
+    step, ruled = how.stop.stop(trajectory.prefix, limit, width)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)

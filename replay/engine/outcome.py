@@ -120,7 +120,6 @@ class RunSums:
             self.runs.append((trajectory.walk, step))
 
     def outcome(self) -> Outcome:
-        """The mean over the rows."""
         if self.words is None or self.code is None or self.ending is None or self.reason is None:
             raise ValueError("no row was added")
         null = np.full((len(self.words), 1), -1, dtype=np.int32)

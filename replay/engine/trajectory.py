@@ -6,7 +6,6 @@ time is then the first true step of a rule, and an outcome a gather at that step
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,7 +20,6 @@ from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes
 from replay.sampling.selects import Select
-from replay.sampling.stops import CrossingRule
 from replay.sampling.unscored import PARTIAL, Unscored
 
 NEVER_MISSING = np.iinfo(np.int32).max
@@ -83,7 +81,6 @@ class Trajectory:
     examples: pl.DataFrame  # of the block
     fates: Fates | None = None
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
-    _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -184,7 +181,7 @@ class Trajectory:
     def chosen(self, select: Select) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
         if select not in self._chosen:
-            place = select.places(self).astype(np.int32)
+            place = select.decide(self.scored_prefix).astype(np.int32)
             nothing = np.full((len(place), 1), NONE, dtype=np.int32)
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]
@@ -194,12 +191,6 @@ class Trajectory:
         place = self.chosen(select)[np.arange(len(step)), step]
         at = np.where(place >= 0, place, 0)[:, None]
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
-
-    def highest(self, rule: CrossingRule) -> np.ndarray:
-        """Running maximum of a crossing rule's statistic: float (S, E), so that steps add up fast."""
-        if rule.statistic not in self._highest:
-            self._highest[rule.statistic] = np.maximum.accumulate(rule.strength(self.prefix).T, axis=0)
-        return self._highest[rule.statistic]
 
     def results(self, select: Select) -> Results:
         """What a select would have given had the walk ended at step 0, 1, ... S."""

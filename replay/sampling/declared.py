@@ -6,10 +6,10 @@ A rule is a frozen dataclass whose fields are its parameters. A shipped one may 
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -73,21 +73,17 @@ class DeclaredPrefix:
         self._seen, self._reads, self._rule = seen, reads, rule
 
     def rows(self, examples: slice) -> DeclaredPrefix:
-        """Those of some examples alone."""
         return DeclaredPrefix(self._seen.rows(examples), self._reads, self._rule)
 
     def first(self, steps: int) -> DeclaredPrefix:
-        """Those of the first steps."""
         return DeclaredPrefix(self._seen.first(steps), self._reads, self._rule)
 
     @property
     def features(self) -> Mapping[str, np.ndarray]:
-        """The columns of `features` that it declares."""
         return self._columns(self._seen.features, FEATURE)
 
     @property
     def examples(self) -> Mapping[str, np.ndarray]:
-        """The columns of `examples` that it declares."""
         return self._columns(self._seen.examples, EXAMPLE)
 
     def __getattr__(self, name: str) -> Any:
@@ -130,33 +126,6 @@ class _DeclaredColumns(Mapping[str, np.ndarray]):
         return len(self.names)
 
 
-class _Cuttable(Protocol):
-    """What a rule is shown, of which steps and examples can be cut off."""
-
-    def rows(self, examples: slice) -> Self:
-        """Some examples alone."""
-        ...
-
-    def first(self, steps: int) -> Self:
-        """The first steps alone."""
-        ...
-
-
-@dataclass(frozen=True)
-class Untrusted:
-    """What a rule that is not built in says of a walk; it may depend neither on later steps nor on other examples.
-
-    `rule` and `says`: what messages call the rule, and what it says. `decide`: its word on every example and step
-    (E, S), from what it is shown. Rules that are the `same` say the same.
-    """
-
-    rule: str
-    says: str
-    seen: _Cuttable
-    decide: Callable[[Any], np.ndarray]
-    same: Hashable
-
-
 def likeness(rule: Any) -> Hashable:
     """What equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
     try:
@@ -166,18 +135,29 @@ def likeness(rule: Any) -> Hashable:
     return rule
 
 
-class Rule(ABC):
+class ClassFacts:
+    """What holds of a whole class, in its header: `class First(Select, name="first", one_trace=True)`."""
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        for name, fact in facts.items():
+            setattr(cls, name, fact)
+
+
+class Rule(ClassFacts, ABC):
     """A stopping rule or a select: a frozen dataclass whose fields are its parameters."""
 
     key: ClassVar[str]
     """The key of a policy that names it."""
     noun: ClassVar[str]
     """What messages call it."""
+    says: ClassVar[str]
+    """What messages call its word on an example and a step."""
     name: ClassVar[str]
     trusted: ClassVar[bool] = False
     """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__(**facts)
         if "name" not in vars(cls) and not isinstance(getattr(cls, "name", ""), property):
             cls.name = cls.__name__
         if not isinstance(said := vars(cls).get("reads", property()), property):
@@ -211,6 +191,10 @@ class Rule(ABC):
     def shown(self, seen: Prefix) -> Any:
         """What it is shown of the statistics."""
         return DeclaredPrefix(seen, self.reads, self.said) if self.checked else seen
+
+    @abstractmethod
+    def decide(self, seen: Prefix) -> np.ndarray:
+        """What it says of every example and step (E, S); it may depend neither on later steps nor on other examples."""
 
     def record(self) -> dict[str, Any]:
         """The rule as plain data."""

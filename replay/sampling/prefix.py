@@ -6,7 +6,7 @@ statistics of every prefix. Whether and where a policy stops is decided afterwar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -76,6 +76,7 @@ class Prefix:
     revealed: Revealed | None = field(default=None, repr=False)
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
+    _made: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
@@ -123,6 +124,12 @@ class Prefix:
             None if self.revealed is None else self.revealed.first(steps),
             self.by_code,
         )
+
+    def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """What rules that share a key make of it, made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     @cached_property
     def coded(self) -> Prefix:
@@ -396,12 +403,10 @@ class Revealed:
 
     @cached_property
     def votes(self) -> Votes:
-        """Running vote over what each step reveals."""
         return _running_votes(self.code, self.first_place)
 
     @cached_property
     def best(self) -> Best:
-        """Running best over what each step verifies."""
         return self.best_by(self.score)
 
     @cached_property

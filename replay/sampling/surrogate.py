@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +31,7 @@ TOGETHER = 1024
 
 
 @dataclass(frozen=True)
-class Surrogate(Order):
+class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
     """The order `surrogate` with its settings; `docs/policies.md` says what each means."""
 
     features: tuple[str, ...] = ()
@@ -44,9 +43,6 @@ class Surrogate(Order):
     unseen: float = 0.5
     label_score: str = "mean"
     prior: Prior | None = None
-    name: ClassVar[str] = "surrogate"
-    predicts: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES, FEATURES})
 
     @property
     def lazy(self) -> bool:
@@ -63,7 +59,6 @@ class Surrogate(Order):
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """A weight for each feature and for what follows them."""
         return (*self.features, *STATE)
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:

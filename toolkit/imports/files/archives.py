@@ -40,7 +40,6 @@ class Allowance:
 
     @classmethod
     def of(cls, what: str, packed: int) -> Allowance:
-        """For something of so many packed bytes."""
         return cls(what, ROOM + RATIO * packed)
 
     def take(self, count: int) -> None:
@@ -122,7 +121,6 @@ class Archive:
                 yield io.BufferedReader(_Counted(stream, self._allowance, None if plain else info.CRC), _PIECE)
 
     def read(self, name: str) -> bytes:
-        """One member, whole."""
         with self.open(name) as stream:
             return stream.read()
 

@@ -55,12 +55,10 @@ class FoundFile:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return PurePosixPath(self.path).name
 
     @property
     def ending(self) -> str:
-        """What its name ends in, in lower case."""
         return PurePosixPath(self.path).suffix.lower()
 
     @property
@@ -81,7 +79,6 @@ class FoundFile:
             yield cast(BinaryIO, copy)
 
     def read(self) -> bytes:
-        """All of its bytes."""
         with self.open() as stream:
             return stream.read()
 
@@ -131,7 +128,6 @@ class _Source:
     named: bool = False
 
     def below(self, folder: str) -> list[str]:
-        """The files in a folder and below it."""
         return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
 
     def address(self, name: str) -> str:

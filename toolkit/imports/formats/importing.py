@@ -42,7 +42,6 @@ class Detected:
     others: int
 
     def __str__(self) -> str:
-        """What was taken, in a line."""
         beside = f"; {counted(self.others, 'other file')} beside them left out" if self.others else ""
         return f"taken as {self.format.name} ({self.format.title}): {counted(len(self.files), 'file')}{beside}"
 

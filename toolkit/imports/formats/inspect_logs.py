@@ -82,11 +82,9 @@ class _Seen:
         return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
 
     def verdicts(self, task: str, scorer: str | None) -> bool:
-        """Whether a scorer's values are verdicts."""
         return scorer is not None and self.scorers[task, scorer].judges
 
     def notes(self) -> Iterator[FileNote]:
-        """What was not taken for a verdict."""
         for (task, name), scorer in self.scorers.items():
             if scorer.values and not scorer.judges:
                 yield FileNote(

@@ -43,7 +43,6 @@ class _Dump:
     part: str | None = None
 
     def look(self, row: Mapping[str, Any]) -> None:
-        """Take note of a sample."""
         column, value = _judging(row)
         if value is not None:
             self.values.setdefault(column, _Values()).add(value)
@@ -51,12 +50,10 @@ class _Dump:
             self.part = _part(row.get("gts"))
 
     def verdict(self, row: Mapping[str, Any]) -> bool | None:
-        """A sample's verdict."""
         column, value = _judging(row)
         return verdict(value) if value is not None and self.values[column].judge else None
 
     def notes(self, folder: str) -> Iterator[FileNote]:
-        """What was not taken for a verdict, or for a reference."""
         for column, seen in self.values.items():
             if not seen.judge:
                 told = (

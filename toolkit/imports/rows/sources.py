@@ -85,7 +85,6 @@ class FoundFiles:
 
     @property
     def names(self) -> str:
-        """The first files, for an error."""
         return listed([plain_path(file.address).name for file in self.files[:3]])
 
 
@@ -217,7 +216,6 @@ class _Opened:
             yield piece
 
     def whole(self) -> bytes:
-        """All of its bytes."""
         return b"".join(self.pieces(-1))
 
     def on_disk(self, folder: Path) -> Path:
