@@ -143,8 +143,11 @@ def open_archive(what: str, file: IO[bytes], allowance: Allowance | None = None)
 
 
 @contextmanager
-def unpacked(packed: IO[bytes], ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
-    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`."""
+def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
+    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`; without one, as they are."""
+    if not ending:
+        yield packed
+        return
     with _named(allowance.what), UNPACKERS[ending](packed) as stream:
         yield io.BufferedReader(_Counted(stream, allowance), _PIECE)
 

@@ -16,11 +16,11 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
@@ -199,12 +199,9 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
             archive.seekable() as packed,
             open_archive(archive.address, packed, allowance) as unzipped,
             unzipped.open(name) as stream,
+            unpacked(stream, packing, allowance) as plain,
         ):
-            if not packing:
-                yield stream
-                return
-            with unpacked(stream, packing, allowance) as plain:
-                yield plain
+            yield plain
 
     folder = PurePosixPath(archive.path).with_suffix("")
     safe = [part for part in inner.parts if part not in _NO_NAMES]
@@ -217,12 +214,9 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
-        with _packed(address) as packed:
-            if not packing:
-                yield packed
-                return
-            with unpacked(packed, packing, Allowance.of(address, size())) as plain:
-                yield plain
+        allowance = Allowance.of(address, size() if packing else 0)
+        with _packed(address) as packed, unpacked(packed, packing, allowance) as plain:
+            yield plain
 
     def digest() -> str:
         with _packed(address) as packed:
@@ -393,31 +387,15 @@ def format_of(address: str) -> str | None:
 
 def chunks(address: str, size: int) -> Iterator[bytes]:
     """What a file holds, in pieces of about `size` bytes; all of it at once for -1."""
-    with ExitStack() as opened:
-        try:
-            stream = opened.enter_context(_unpacked(address))
-            piece = stream.read(size) if size > 0 else stream.read()
-        except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-        while piece:
-            yield bytes(piece)
-            try:
-                piece = stream.read(size) if size > 0 else b""
-            except _BROKEN as error:
-                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-
-
-@contextmanager
-def _unpacked(address: str) -> Iterator[IO[bytes] | Any]:
     import fsspec
 
-    packing = _packing(str(plain_path(address)))
-    with fsspec.open(address, "rb") as handle:
-        if not packing:
-            yield handle
-            return
-        with UNPACKERS[packing](handle) as stream:
-            yield stream
+    unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
+    try:
+        with fsspec.open(address, "rb") as packed, unpack(packed) as stream:
+            while piece := stream.read(size) if size > 0 else stream.read():
+                yield bytes(piece)
+    except _BROKEN as error:
+        raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
 
 
 def local_path(address: str) -> Path | None:
