@@ -18,7 +18,7 @@ from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
-from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes
+from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes, first_places
 from replay.sampling.selects import Select
 from replay.sampling.unscored import PARTIAL, Unscored
 
@@ -261,7 +261,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
             code,
             score,
             steps.at,
-            _first_places(traces.code, pool.answers),
+            first_places(traces.code, pool.answers),
             pool.answers,
             scores is not None,
             walk.unscored,
@@ -348,15 +348,6 @@ def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     for column, values in charged(scores.costs):
         costs[on, column] = values[on].sum(axis=1)
     return costs
-
-
-def _first_places(code: np.ndarray, answers: int) -> np.ndarray:
-    """Place at which each answer first appears in the order of generation: int32 (E, A)."""
-    first = np.full((len(code), max(answers, 1)), np.iinfo(np.int32).max, dtype=np.int32)
-    for step in range(code.shape[1] - 1, -1, -1):
-        on = np.flatnonzero(code[:, step] >= 0)
-        first[on, code[on, step]] = step
-    return first
 
 
 def _first_missing(verified: np.ndarray, score: np.ndarray) -> np.ndarray:

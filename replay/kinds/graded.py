@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -111,11 +111,5 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
 def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
     """What two gates fix and flip, the one's where `on` (E,)."""
-    assert first is not None  # gates always have a base
-    assert second is not None
-    return Against(
-        np.where(on, first.base_correct, second.base_correct),
-        np.where(on, first.correct, second.correct),
-        np.where(on, first.intervened, second.intervened),
-        np.where(on, first.action_tokens, second.action_tokens),
-    )
+    names = [field.name for field in fields(Against)]  # gates always have a base
+    return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

@@ -7,7 +7,7 @@ A rule is a frozen dataclass whose fields are its parameters. A shipped one may 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -98,7 +98,7 @@ class DeclaredPrefix:
             self._require(frozenset([f"{kind}{name}"]), f"column `{name}` of `{kind[:-1]}`")
             return columns[name]
 
-        return _DeclaredColumns(columns_read(self._reads, kind), of)
+        return LazyArrays(sorted(columns_read(self._reads, kind)), of)
 
     def _require(self, names: frozenset[str], said: str) -> None:
         lacking = names - self._reads
@@ -107,23 +107,6 @@ class DeclaredPrefix:
                 f"{self._rule} reads {said}, which it does not declare: "
                 f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )
-
-
-@dataclass(frozen=True)
-class _DeclaredColumns(Mapping[str, np.ndarray]):
-    """Names that are declared, and the column of a name, which says what is not."""
-
-    names: frozenset[str]
-    of: Callable[[str], np.ndarray]
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.of(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.names))
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 def likeness(rule: Any) -> Hashable:
