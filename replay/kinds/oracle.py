@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -30,7 +29,7 @@ LACKS = "has no trace, fewer than a revision read, or a gap"
 
 
 class _OracleRule(ClassFacts):
-    """A rule: it chooses among logged traces, or matches two policies at a rate."""
+    """A rule: it chooses among logged traces, or, where it is `matched`, matches two policies at a rate."""
 
     sees_gold: ClassVar[bool] = True
     single: ClassVar[bool] = False
@@ -45,13 +44,13 @@ class _OracleRule(ClassFacts):
     rows_are: ClassVar[str] = "rows"
     """What an outcome is a mean over, where it is one."""
 
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
+        raise NotImplementedError
 
-class _ChoosingRule(_OracleRule, ABC):
-    """A rule that chooses among logged traces."""
-
-    @abstractmethod
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
+        raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
@@ -75,20 +74,12 @@ class _ChoosingRule(_OracleRule, ABC):
         return ()
 
 
-class _MatchingRule(_OracleRule, ABC, matched=True):
-    """A rule that matches two policies at a rate."""
-
-    @abstractmethod
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
-
-
 def _slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
 
-class _AnyRight(_ChoosingRule, single=True):
+class _AnyRight(_OracleRule, single=True):
     """The first right trace of `of` in its order, then by sample index, else the first of all.
 
     With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
@@ -152,7 +143,7 @@ class _Candidate:
     tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
 
 
-class _BestAction(_ChoosingRule, single=True, needs_base=True, rows_are="traces"):
+class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
     """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
 
     Ties: base, then fewer total tokens, then name, then sample index.
@@ -223,7 +214,9 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
         yield Stage("means", pl.DataFrame(rows, schema=schema))
 
 
-class _MatchedRate(_MatchingRule, sees_all=True, says="whether it intervenes depends on all examples of a run"):
+class _MatchedRate(
+    _OracleRule, matched=True, sees_all=True, says="whether it intervenes depends on all examples of a run"
+):
     """`then` on the examples that gain most from it; both policies are needed on each."""
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
@@ -232,7 +225,7 @@ class _MatchedRate(_MatchingRule, sees_all=True, says="whether it intervenes dep
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
-class _MatchedRandom(_MatchingRule, sees_gold=False, rows_are="outcomes of its two policies"):
+class _MatchedRandom(_OracleRule, matched=True, sees_gold=False, rows_are="outcomes of its two policies"):
     """The coin: the mean of both policies, weighted by the rate."""
 
     says = "the mean of both policies, weighed by the rate"
@@ -241,13 +234,13 @@ class _MatchedRandom(_MatchingRule, sees_gold=False, rows_are="outcomes of its t
         return mixture(rate, base, then, columns)
 
 
-CHOOSING: Mapping[str, _ChoosingRule] = {
+RULES: Mapping[str, _OracleRule] = {
     "any": _AnyRight(),
     "action": _BestAction(),
     "expected_action": _BestExpectedAction(),
+    "matched_rate": _MatchedRate(),
+    "matched_random": _MatchedRandom(),
 }
-MATCHING: Mapping[str, _MatchingRule] = {"matched_rate": _MatchedRate(), "matched_random": _MatchedRandom()}
-RULES: Mapping[str, _OracleRule] = {**CHOOSING, **MATCHING}
 
 
 def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> _Candidate:
@@ -406,8 +399,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     def path(self, on: Evaluator) -> PolicyPath:
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return MATCHING[self.rule].match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
-        return CHOOSING[self.rule].choose(on.block, None if self.base is None else str(self.base), self.of)
+            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
+        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
     def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         base, then = (on.path(part) for part in self.parts)
@@ -417,7 +410,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         """Every trace that it looks at; or both of the policies that it is made of, and what the second gains."""
         if not self.parts:
             base = None if self.base is None else str(self.base)
-            yield from CHOOSING[self.rule].stages(self.name, on.block, base, self.of)
+            yield from self.choosing.stages(self.name, on.block, base, self.of)
             return
         yield from super().explain(on, repetition)
         value, tokens = (float(one[0]) for one in self._gain(on))

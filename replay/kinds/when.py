@@ -19,7 +19,7 @@ from replay.engine.signals import SIGNALS
 from replay.kinds.stages import cost_row
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import Gate, Signals, Threshold, gate_from, gate_given
+from replay.policies.gates import Gate, Signals, Threshold, gate_from
 from replay.policies.remarks import Payable
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log
@@ -54,7 +54,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         super().__post_init__()
         self.require_parts()
         with errors_of(self.name):
-            object.__setattr__(self, "gate", gate_given(self.gate))
+            object.__setattr__(self, "gate", gate_from(self.gate))
         if not self.base.single:
             ways = [part.single_by for part in nested(self.base) if part.single_by and not part.single]
             raise self.refuse(

@@ -245,7 +245,7 @@ class _Combined(Gate):
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
             raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
-        gates = tuple(gate_given(gate, self.key) for gate in gates)
+        gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
             raise ThinkbackError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
@@ -277,19 +277,13 @@ class AllOf(_Combined, key="all", says="all of them hold", join=np.logical_and):
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def gate_given(given: object, place: str = "gate") -> Gate:
-    """A gate as it is, or from its table."""
-    if isinstance(given, Gate):
-        return given
-    if not isinstance(given, Mapping):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
-    return gate_from(given, place)
-
-
 def gate_from(table: object, place: str = "gate") -> Gate:
-    """A gate from its table in a policy file."""
+    """A gate as it is, or from its table."""
+    if isinstance(table, Gate):
+        return table
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`{place}` takes {GATE_TABLE}")
+        takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
+        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

@@ -22,27 +22,15 @@ FEATURE, EXAMPLE = "features:", "examples:"
 """How the names of columns of these tables begin in what a rule declares."""
 
 READS: Mapping[str, frozenset[str]] = {
-    "step": frozenset(),
-    "traces": frozenset(),
-    "valid": frozenset(),
-    "tokens": frozenset(),
-    "answers": frozenset({VOTES}),
-    "answer": frozenset({VOTES}),
-    "votes": frozenset({VOTES}),
-    "second_votes": frozenset({VOTES}),
-    "leader": frozenset({VOTES}),
-    "answer_votes": frozenset({VOTES}),
-    "run": frozenset({VOTES}),
-    "verified": frozenset({SCORES}),
-    "best_score": frozenset({SCORES}),
-    "best_step": frozenset({SCORES}),
-    "last_score": frozenset({SCORES}),
-    "verified_answers": frozenset({VOTES, SCORES}),
-    "lead": frozenset({VOTES, SCORES}),
-    "best_answer": frozenset({VOTES, SCORES}),
-    "best_scores": frozenset({VOTES, SCORES}),
-    "score_sums": frozenset({VOTES, SCORES}),
-    "sum_leader": frozenset({VOTES, SCORES}),
+    **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),
+    **dict.fromkeys(
+        ("answers", "answer", "votes", "second_votes", "leader", "answer_votes", "run"), frozenset({VOTES})
+    ),
+    **dict.fromkeys(("verified", "best_score", "best_step", "last_score"), frozenset({SCORES})),
+    **dict.fromkeys(
+        ("verified_answers", "lead", "best_answer", "best_scores", "score_sums", "sum_leader"),
+        frozenset({VOTES, SCORES}),
+    ),
 }
 """What a rule reads with each statistic."""
 
