@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -21,13 +22,11 @@ _BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
 @dataclass(frozen=True)
 class ImportedExamples:
-    """`table`: the examples. `ids`: the example_id of each source row. `split`: ids that meant several questions."""
+    """`table`: the examples. `ids`: the example_id of each source row. `counts`: by the names of the notes."""
 
     table: pl.DataFrame
     ids: pl.Series
-    split: int
-    trusted: int  # ids with several questions of which the first was kept
-    unread_gold: int  # examples whose gold was there, and could not be read
+    counts: Mapping[str, int]
 
 
 def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
@@ -93,8 +92,8 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
-    split = several.len() if mapping.ids != "trust" else 0
-    return ImportedExamples(table, frame["example_id"], split, several.len() - split, unread)
+    counts = {"trusted" if mapping.ids == "trust" else "ids_split": several.len(), "unread_gold": unread}
+    return ImportedExamples(table, frame["example_id"], counts)
 
 
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:

@@ -33,31 +33,11 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True)
-class _Repeats:
-    """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
-
-    Samples that are all `alike` may be just that, unless no run is `single`, of several examples.
-    """
-
-    unlike: int = 0
-    alike: int = 0
-    single: int = 0  # runs that do not repeat themselves
-    ordered: int = 0  # examples with such runs
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """Traces with ids and parents; `duplicates` were dropped, `numbered` got further indices.
-
-    `repeats` are numbered by the order of rows that come twice, as in a run that was appended to itself. `namesakes`
-    are of one run, and of several files of one name.
-    """
+class CountedTraces:
+    """Traces, and what happened to them: numbers by the names of the notes and of the report."""
 
     frame: pl.DataFrame
-    duplicates: int
-    numbered: int
-    repeats: _Repeats
-    namesakes: int
+    counts: Mapping[str, int]
 
 
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
@@ -102,7 +82,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> _Solved:
+def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -110,16 +90,16 @@ def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) 
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     solves = frame.filter(pl.col("action") == "solve").with_columns(parent_id=pl.lit(None, pl.String))
     solves, dropped, numbered = _index(rows, mapping, solves)
-    solves = _name(solves)
+    whole = solves = _name(solves)
     revisions = frame.filter(pl.col("action") != "solve")
-    if not revisions.height:
-        return _Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
-    revisions = _find_parents(rows, revisions, solves)
-    revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
-    revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
-    whole = pl.concat([solves, revisions], how="diagonal_relaxed")
-    repeats, namesakes = _repeats(rows, mapping, whole), _namesakes(rows, whole)
-    return _Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
+    if revisions.height:
+        revisions = _find_parents(rows, revisions, solves)
+        revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
+        revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
+        whole = pl.concat([solves, revisions], how="diagonal_relaxed")
+        dropped, numbered = dropped + orphans + more_dropped, numbered + more_numbered
+    counts = {"duplicates_dropped": dropped, "duplicates_numbered": numbered, "namesakes": _namesakes(rows, whole)}
+    return CountedTraces(whole, counts | _repeats(rows, mapping, whole))
 
 
 def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
@@ -176,11 +156,15 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
     return int(told.filter(pl.col("paths") > 1)["traces"].sum())
 
 
-def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> _Repeats:
-    """Compare the halves of the runs that are numbered by row order."""
+def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
+    """Counts of runs that are numbered by row order, and whose second half of source rows repeats the first exactly.
+
+    `unlike`, `alike`: their traces, since samples that are all alike may be just that. `single`: runs that do not
+    repeat themselves; `ordered`: examples.
+    """
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
-        return _Repeats()
+        return {}
     codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
     coded = ordered.select(*_RUN, "sample_index", code=codes.gather(ordered["row"])).sort("sample_index")
     half = pl.len() // 2
@@ -191,12 +175,12 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> _
     )
     twice, alike = pl.col("twice"), pl.col("kinds") == 1
     found = runs.select(
-        unlike=pl.col("size").filter(twice & ~alike).sum(),
-        alike=pl.col("size").filter(twice & alike).sum(),
-        single=(~twice).sum(),
-        ordered=pl.col("example_id").n_unique(),
+        repeats_unlike=pl.col("size").filter(twice & ~alike).sum(),
+        repeats_alike=pl.col("size").filter(twice & alike).sum(),
+        repeats_single=(~twice).sum(),
+        repeats_ordered=pl.col("example_id").n_unique(),
     )
-    return _Repeats(**found.row(0, named=True))
+    return found.row(0, named=True)
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
-from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
+from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
 from toolkit.imports.files.file_names import relative
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
@@ -237,25 +237,14 @@ def _packed(address: str) -> Iterator[io.BufferedReader]:
             packed = opened.enter_context(fsspec.open(address, "rb"))
         except _BROKEN as error:
             raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-        yield io.BufferedReader(_Guarded(packed, address))
 
+        def read(size: int) -> bytes:
+            try:
+                return bytes(packed.read(size))
+            except _BROKEN as error:
+                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
 
-class _Guarded(io.RawIOBase):
-    """A stream of which no read fails but in a line that names it."""
-
-    def __init__(self, stream: Any, address: str):
-        self._stream, self._address = stream, address
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        try:
-            piece = self._stream.read(len(buffer))
-        except _BROKEN as error:
-            raise ThinkbackError(f"source `{self._address}` can't be read: {first_line(error)}") from None
-        buffer[: len(piece)] = piece
-        return len(piece)
+        yield io.BufferedReader(ByteStream(read))
 
 
 def _place_of(address: str) -> str:

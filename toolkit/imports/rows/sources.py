@@ -28,7 +28,6 @@ from typing import IO, Any
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
-from toolkit.imports.files.archives import UNPACKERS
 from toolkit.imports.files.file_names import columns_of, columns_of_path, fits_pattern, relative
 from toolkit.imports.files.found_files import (
     SHRUNK,
@@ -98,7 +97,7 @@ class _SourceFiles:
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    fits = partial(fits_pattern, rules.path, endings=tuple(UNPACKERS)) if rules.path is not None else None
+    fits = partial(fits_pattern, rules.path) if rules.path is not None else None
     addresses = find_tables(sources, FolderRules(rules.path, fits, rules.beside))
     found = addresses.files
     paths = relative([str(plain_path(address)) for address in found])
@@ -113,7 +112,7 @@ def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(plain_path(address)), tuple(UNPACKERS)) for address in found]
+    told = [columns_of_path(rules.path, str(plain_path(address))) for address in found]
     frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
