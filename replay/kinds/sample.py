@@ -330,7 +330,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 policy = walked[key]
                 found = cut(trajectory, policy.cutting(on.block))
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
-                sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
+                sums[key].add(trajectory, policy.selector, found, extra)
                 if policy.conformal is not None:
                     plain = sums[key].outcome()
                     with_sets[key] = measure_sets(on.block, trajectory, found.step, policy.conformal, plain)

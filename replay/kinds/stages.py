@@ -11,9 +11,9 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.costs import by_name
-from replay.engine.cuts import Cut, Stopped, cut
+from replay.engine.cuts import Cut, cut
 from replay.engine.expectation import possible_winners
-from replay.engine.outcome import ENDINGS, Outcome
+from replay.engine.outcome import ENDINGS, Outcome, Stopped
 from replay.engine.sets import by_label
 from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
 from replay.policies.base import Stage

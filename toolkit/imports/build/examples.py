@@ -11,7 +11,6 @@ import polars as pl
 from toolkit.answers import normalise, read_answers
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import AnswerRules, ImportMapping
-from toolkit.log import schema_of
 
 _TOLD = "__told"
 _DIGITS = 20
@@ -34,13 +33,8 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
     It begins with the id, so that the rows of an id are neighbours in the keys' order.
     """
-    contract = schema_of("examples")
     names = ["example_id", *_told_by(mapping)] if mapping.ids != "trust" else ["example_id"]
-    columns = [
-        rows.typed(f"examples.{name}", mapping.examples.columns[name], contract[name].dtype,
-                   required=not contract[name].nullable).alias(name)
-        for name in names
-    ]  # fmt: skip
+    columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
     frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
     ids, told = frame["example_id"], names[1:]
     if not told:
@@ -71,12 +65,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 
     `several`: the ids of several questions, where rows of further ones come with other parts of the source.
     """
-    contract = schema_of("examples")
-    columns = {}
-    for name, value in mapping.examples.columns.items():
-        key = f"examples.{name}"
-        made = rows.typed(key, value, contract[name].dtype, required=not contract[name].nullable)
-        columns[name] = rows.sound(key, value, made)
+    columns = {name: rows.column("examples", name, value) for name, value in mapping.examples.columns.items()}
     for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))

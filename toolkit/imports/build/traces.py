@@ -16,7 +16,6 @@ from toolkit.errors import counted
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
 from toolkit.imports.map.opening import by_row_order
-from toolkit.log import schema_of
 from toolkit.log.contract.schema import CALL_COSTS
 
 CONTENT = "__content"
@@ -44,19 +43,15 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
     """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
     table = mapping.traces[group]
     taken = rows.where("traces.where", table.where)
-    contract = schema_of("traces")
     made = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
-        key = f"traces.{name}"
         if name == "correct":
-            series = verdicts(taken, key, value)
+            made.append(verdicts(taken, "traces.correct", value).alias(name))
         elif name == "sample_index" and value == ROW_ORDER:
-            series = pl.Series([None] * taken.frame.height, dtype=pl.Int32)
+            made.append(pl.Series(name, [None] * taken.frame.height, dtype=pl.Int32))
         else:
-            needed = not contract[name].nullable or name == "trace_id"
-            series = taken.typed(key, value, contract[name].dtype, required=needed)
-        made.append(taken.sound(key, value, series).alias(name))
+            made.append(taken.column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
         made.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
@@ -252,17 +247,13 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
 
     `rows` are the source rows of `traces`, in their order.
     """
-    contract = schema_of("verifications")
     parts = []
     for verifier in table.verifiers:
-        made = [traces["trace_id"], traces["example_id"]]
-        for name, value in verifier.items():
-            key = f"verifiers.{name}"
-            series = rows.typed(key, value, contract[name].dtype, required=name == "verifier")
-            made.append(rows.sound(key, value, series).alias(name))
+        own = [rows.column("verifications", name, value, "verifiers") for name, value in verifier.items()]
         # A plain number says what any call costs, and not that there was one.
         paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
-        parts.append(pl.DataFrame(made).filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
+        every = pl.DataFrame([traces["trace_id"], traces["example_id"], *own])
+        parts.append(every.filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 

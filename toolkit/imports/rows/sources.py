@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -165,14 +164,15 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
     if ending is None:
         known = ", ".join(sorted(TABLES))
         raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
-    blocks, before = _READERS[ending](opened, rules), 0
-    while True:
-        with _reading(f"source `{opened.address}` is not a readable {ending[1:]} file"):
-            table = next(blocks, None)
-        if table is None:
-            return
-        yield table, before
-        before += table.frame.height
+    failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
+    try:
+        for table in _READERS[ending](opened, rules):
+            yield table, before
+            before += table.frame.height
+    except RecursionError:
+        raise ThinkbackError(f"{failed}: it nests too deeply") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
+        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
 
 
 def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
@@ -188,16 +188,6 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
         )
     told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
     return table.frame.with_columns(**own, **told) if table.frame.height else table.frame
-
-
-@contextmanager
-def _reading(failed: str) -> Iterator[None]:
-    try:
-        yield
-    except RecursionError:
-        raise ThinkbackError(f"{failed}: it nests too deeply") from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
 
 
 @dataclass
