@@ -248,6 +248,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         missing = _first_missing(verified, score)
     else:
         missing = np.full(len(code), NEVER_MISSING, dtype=np.int32)
+    first = first_places(traces.code, pool.answers)
     return Trajectory(
         walk=walk,
         pool=pool,
@@ -257,15 +258,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         costs=costs,
         generation=generation,
         missing=missing if steps.unread is None else np.minimum(missing, steps.unread),
-        revealed=Revealed(
-            code,
-            score,
-            steps.at,
-            first_places(traces.code, pool.answers),
-            pool.answers,
-            scores is not None,
-            walk.unscored,
-        ),
+        revealed=Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored),
         listwise=listwise,
         examples=block.examples,
         fates=fates,

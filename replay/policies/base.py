@@ -20,7 +20,7 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs
+from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
@@ -344,11 +344,7 @@ def nested(policy: Policy) -> Iterator[Policy]:
 
 def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
     """What policies (resolved) and their parts read of a log."""
-    found = Needs()
-    for policy in policies:
-        for part in nested(policy):
-            found |= part.needs(contents)
-    return found
+    return together(part.needs(contents) for policy in policies for part in nested(policy))
 
 
 class Evaluator:

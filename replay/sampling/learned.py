@@ -5,9 +5,9 @@ The settings compare and hash; what was fitted does not, so that policies with t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,12 +19,8 @@ PRIORS = ("linear", "trees", "gp")
 CALIBRATIONS = ("isotonic", "platt")
 
 
-class Predictor(Protocol):
-    """A score predicted from features."""
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """(n, F) features -> (n,) predictions."""
-        ...
+Predictor = Callable[[np.ndarray], np.ndarray]
+"""A score predicted from features: (n, F) -> (n,)."""
 
 
 @dataclass(frozen=True)

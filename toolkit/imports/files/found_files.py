@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
-from toolkit.imports.files.file_names import relative
+from toolkit.imports.files.file_names import fits_pattern, relative
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -296,32 +296,23 @@ class _Addresses:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class FolderRules:
-    """Which files of a folder are meant: those of which `fits` holds for their path, where it is given.
+def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _Addresses:
+    """The files that names, globs and folders mean. ThinkbackError where there are none.
 
-    The path is from the folder, and where none fits so, the whole one. `pattern` says so to people; `beside` is a file
-    of the folder that is none of them.
+    Of a folder those are meant whose path from it fits the `pattern`, or where none does so, the whole one; `beside` is
+    a file of the folder that is none of them.
     """
-
-    pattern: str | None = None
-    fits: Callable[[str], bool] | None = None
-    beside: str | None = None
-
-
-def find_tables(sources: Sequence[str], rules: FolderRules) -> _Addresses:
-    """The files that names, globs and folders mean. ThinkbackError where there are none."""
-    each = [_find(str(source), rules) for source in sources]
+    each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
         raise ThinkbackError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for found in each for file in found.files))
     return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
 
-def _find(source: str, rules: FolderRules) -> _Addresses:
+def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
     """The tables that a file name, glob or folder means, sorted."""
     with _looking(source) as there:
-        parts = [] if there.files else [_of_folder(there, folder, rules) for folder in there.folders]
+        parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
         found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
     if not found:
         raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
@@ -329,24 +320,25 @@ def _find(source: str, rules: FolderRules) -> _Addresses:
         return _Addresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address, found))
     alone = there.folders == [there.root]
-    beside = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
-    return _Addresses(addresses, beside, sum(others for _, others in parts))
+    near = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
+    return _Addresses(addresses, near, sum(others for _, others in parts))
 
 
-def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[str], int]:
+def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
     """The tables that a folder means, and how many others it has. ThinkbackError where it has none."""
     source = there.text if folder == there.root else folder
     places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
     known = {name: place for name, place in places.items() if format_of(name) is not None}
-    known = {name: place for name, place in known.items() if place != rules.beside}
+    known = {name: place for name, place in known.items() if place != beside}
     if not known:
         endings = ", ".join(f"`{ending}`" for ending in TABLES)
         raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
-    if rules.fits is None:
+    if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
-    fitting = [name for name, place in known.items() if rules.fits(place)] or list(filter(rules.fits, known))
+    fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
+    fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
     if not fitting:
-        told = f"none of its files fits the mapping's `path`, `{rules.pattern}`"
+        told = f"none of its files fits the mapping's `path`, `{pattern}`"
         raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
     return fitting, len(known) - len(fitting)
 
