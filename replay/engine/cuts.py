@@ -10,7 +10,7 @@ import numpy as np
 from replay.engine import outcome as ends
 from replay.engine.calls import GENERATION, CallMask, Calls, CallSegment, Cutting, Reveals, Verifying, certain
 from replay.engine.costs import COSTS
-from replay.engine.outcome import Outcome
+from replay.engine.outcome import Outcome, Stopped
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.orders import Generation
@@ -38,19 +38,6 @@ class Cut:
     whole: bool
     shrinks: bool
     compares: bool
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """A walk that was cut: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is not.
-
-    `called` (E,): where the logged call of a listwise verifier was made; None where the verifier is not listwise.
-    """
-
-    step: np.ndarray
-    ending: np.ndarray
-    reason: np.ndarray
-    called: np.ndarray | None
 
 
 def cut(trajectory: Trajectory, how: Cut) -> Stopped:
@@ -112,7 +99,8 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    step, ruled = how.stop.stop(trajectory, trajectory.steps.limit if later else generated, 1 if later else how.width)
+    limit, width = (trajectory.steps.limit, 1) if later else (generated, how.width)
+    step, ruled = how.stop.stop(trajectory.prefix, limit, width)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)

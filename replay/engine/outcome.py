@@ -68,6 +68,19 @@ class Outcome:
         return self.costs[:, COSTS.index(name)]
 
 
+@dataclass(frozen=True)
+class Stopped:
+    """A walk that was cut: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is not.
+
+    `called` (E,): where the logged call of a listwise verifier was made; None where the verifier is not listwise.
+    """
+
+    step: np.ndarray
+    ending: np.ndarray
+    reason: np.ndarray
+    called: np.ndarray | None
+
+
 @dataclass
 class RunSums:
     """Adds up the runs of one policy, one a random order, as they are replayed, so that memory does not grow
@@ -88,16 +101,9 @@ class RunSums:
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
     order_s: float | None = None
 
-    def add(
-        self,
-        trajectory: Trajectory,
-        select: Select,
-        step: np.ndarray,
-        ending: np.ndarray,
-        reason: np.ndarray,
-        extra: np.ndarray | None,
-    ) -> None:
-        """Add the row that stopped at `step`, with `ending` and `reason`, each (E,); `extra` (E, C) comes on top."""
+    def add(self, trajectory: Trajectory, select: Select, stopped: Stopped, extra: np.ndarray | None) -> None:
+        """Add the row of a walk that was cut; costs `extra` (E, C) come on top."""
+        step, ending, reason = stopped.step, stopped.ending, stopped.reason
         self.reason = reason if self.reason is None else np.maximum(self.reason, reason)
         steps = trajectory.costs.shape[1]
         at = np.arange(len(step)) * steps + step
@@ -120,7 +126,6 @@ class RunSums:
             self.runs.append((trajectory.walk, step))
 
     def outcome(self) -> Outcome:
-        """The mean over the rows."""
         if self.words is None or self.code is None or self.ending is None or self.reason is None:
             raise ValueError("no row was added")
         null = np.full((len(self.words), 1), -1, dtype=np.int32)

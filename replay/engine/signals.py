@@ -21,6 +21,7 @@ from replay.data.read import suffix_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
+from replay.sampling.declared import ClassFacts
 from toolkit.errors import ThinkbackError, require_known
 
 Parameter = float | int | None
@@ -35,7 +36,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class GateInput(ABC):
+class GateInput(ClassFacts, ABC):
     """One input of a gate, by its source and its name; `parameter` is that of some signals."""
 
     source: ClassVar[str]
@@ -58,7 +59,7 @@ class GateInput(ABC):
     def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         """Raise ThinkbackError where the log lacks it, or it means nothing on one of the slices."""
 
-    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:  # noqa: B027 -- most need none
+    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
         """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
 
     @abstractmethod
@@ -66,9 +67,7 @@ class GateInput(ABC):
         """Its value on the chosen traces of a path."""
 
 
-class _Verifier(GateInput):
-    source = "verifier"
-
+class _Verifier(GateInput, source="verifier"):
     def needs(self, slices: Collection[str]) -> Needs:
         return scores_on(slices, self.name)
 
@@ -101,9 +100,7 @@ class _Verifier(GateInput):
         return Signal(value, calls)
 
 
-class _Feature(GateInput):
-    source = "feature"
-
+class _Feature(GateInput, source="feature"):
     def needs(self, slices: Collection[str]) -> Needs:
         return Needs(features=frozenset([self.name]))
 
@@ -114,9 +111,7 @@ class _Feature(GateInput):
         return Signal(_chosen(block, path, lambda pool: pool.features[self.name]), {})
 
 
-class _OfBase(GateInput):
-    source = "signal"
-
+class _OfBase(GateInput, source="signal"):
     def __str__(self) -> str:
         return self.name
 

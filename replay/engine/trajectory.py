@@ -6,7 +6,6 @@ time is then the first true step of a rule, and an outcome a gather at that step
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,9 +18,8 @@ from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.sampling.abandon import Abandon, Fates
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
-from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes
+from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes, first_places
 from replay.sampling.selects import Select
-from replay.sampling.stops import CrossingRule
 from replay.sampling.unscored import PARTIAL, Unscored
 
 NEVER_MISSING = np.iinfo(np.int32).max
@@ -83,7 +81,6 @@ class Trajectory:
     examples: pl.DataFrame  # of the block
     fates: Fates | None = None
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
-    _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -184,7 +181,7 @@ class Trajectory:
     def chosen(self, select: Select) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
         if select not in self._chosen:
-            place = select.places(self).astype(np.int32)
+            place = select.decide(self.scored_prefix).astype(np.int32)
             nothing = np.full((len(place), 1), NONE, dtype=np.int32)
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]
@@ -194,12 +191,6 @@ class Trajectory:
         place = self.chosen(select)[np.arange(len(step)), step]
         at = np.where(place >= 0, place, 0)[:, None]
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
-
-    def highest(self, rule: CrossingRule) -> np.ndarray:
-        """Running maximum of a crossing rule's statistic: float (S, E), so that steps add up fast."""
-        if rule.statistic not in self._highest:
-            self._highest[rule.statistic] = np.maximum.accumulate(rule.strength(self.prefix).T, axis=0)
-        return self._highest[rule.statistic]
 
     def results(self, select: Select) -> Results:
         """What a select would have given had the walk ended at step 0, 1, ... S."""
@@ -257,6 +248,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         missing = _first_missing(verified, score)
     else:
         missing = np.full(len(code), NEVER_MISSING, dtype=np.int32)
+    first = first_places(traces.code, pool.answers)
     return Trajectory(
         walk=walk,
         pool=pool,
@@ -266,15 +258,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         costs=costs,
         generation=generation,
         missing=missing if steps.unread is None else np.minimum(missing, steps.unread),
-        revealed=Revealed(
-            code,
-            score,
-            steps.at,
-            _first_places(traces.code, pool.answers),
-            pool.answers,
-            scores is not None,
-            walk.unscored,
-        ),
+        revealed=Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored),
         listwise=listwise,
         examples=block.examples,
         fates=fates,
@@ -357,15 +341,6 @@ def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     for column, values in charged(scores.costs):
         costs[on, column] = values[on].sum(axis=1)
     return costs
-
-
-def _first_places(code: np.ndarray, answers: int) -> np.ndarray:
-    """Place at which each answer first appears in the order of generation: int32 (E, A)."""
-    first = np.full((len(code), max(answers, 1)), np.iinfo(np.int32).max, dtype=np.int32)
-    for step in range(code.shape[1] - 1, -1, -1):
-        on = np.flatnonzero(code[:, step] >= 0)
-        first[on, code[on, step]] = step
-    return first
 
 
 def _first_missing(verified: np.ndarray, score: np.ndarray) -> np.ndarray:

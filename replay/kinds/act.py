@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ MEAN = "mean"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Act(Policy):
+class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     """The answer of a revision of sample 0 of the pool `base`; the costs of both.
 
     `pool` is the revision's, needed where one action has several. `rollouts` is `mean`, over all that are logged
@@ -35,8 +35,6 @@ class Act(Policy):
     base: str = setting(what="a name")
     pool: str | None = setting(None, what="a name")
     rollouts: int | str = MEAN
-    kind: ClassVar[str] = "act"
-    single_by: ClassVar[str] = "give the act `rollouts = 0`"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,12 +48,10 @@ class Act(Policy):
 
     @property
     def single(self) -> bool:
-        """One rollout, so one chosen trace."""
         return self.rollouts != MEAN
 
     @property
     def revises(self) -> tuple[str, str | None]:
-        """Its action, and the pool of its revisions."""
         return self.action, self.pool
 
     @property
@@ -64,7 +60,6 @@ class Act(Policy):
 
     @property
     def slice(self) -> str:
-        """The slice of a block that holds its revisions."""
         return slice_name(self.action, self.base, self.pool)
 
     def resolve(self, contents: Contents) -> Self:
@@ -103,7 +98,6 @@ class Act(Policy):
         return PolicyPath(outcome, tuple(made), chosen, {})
 
     def _rollouts(self, revised: LoggedPool) -> list[int]:
-        """Their numbers; one at least."""
         if self.rollouts != MEAN:
             return [int(self.rollouts)]
         return list(range(max(int(revised.size.max(initial=1)), 1)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ CAP = "max_traces"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded(Policy):
+class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists | {"thresholds", "votes"}):
     """`base`, and where a verifier's score of its answer is low, `then` with a number of traces that falls with it.
 
     `thresholds` ascend and `votes` fall: below the first threshold `then` has the first number as its `max_traces`,
@@ -35,9 +35,6 @@ class Graded(Policy):
     verifier: str = setting(what="a name")
     thresholds: tuple[float, ...] = setting(what="a list of ascending numbers")
     votes: tuple[int, ...] = setting(low=1, what="a list of falling integers, at least 1")
-    kind: ClassVar[str] = "graded"
-    inner: ClassVar[tuple[str, ...]] = ("base", "then")
-    lists: ClassVar[frozenset[str]] = Policy.lists | {"thresholds", "votes"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,7 +53,6 @@ class Graded(Policy):
 
     @cached_property
     def gated(self) -> tuple[When, ...]:
-        """A gate for each of the thresholds, the lowest first."""
         caps: list[dict[str, Any]] = [{CAP: votes} for votes in self.votes]
         return tuple(
             When(
@@ -70,12 +66,10 @@ class Graded(Policy):
 
     @property
     def parts(self) -> tuple[Policy, ...]:
-        """Its gates, which share the base."""
         return self.gated
 
     @property
     def flips_against(self) -> str:
-        """Its base: a pool where that is a first attempt."""
         return self.against or self.gated[0].flips_against
 
     def with_parts(self, make: Any) -> Self:
@@ -83,7 +77,6 @@ class Graded(Policy):
         return replace(self, base=make(self.base), then=make(self.then))
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have the verifier."""
         made = super().resolve(contents)
         for one in made.gated:
             one.resolve(contents)
@@ -106,7 +99,6 @@ class Graded(Policy):
         yield from self._deciding(on).explain(on, repetition)
 
     def why(self, on: Evaluator, ending: str) -> str:
-        """Whether that gate fired, and why the part that answers ended."""
         return self._deciding(on).why(on, ending)
 
     def rows_of(self, on: Evaluator) -> str:
@@ -119,11 +111,5 @@ class Graded(Policy):
 
 def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
     """What two gates fix and flip, the one's where `on` (E,)."""
-    assert first is not None  # gates always have a base
-    assert second is not None
-    return Against(
-        np.where(on, first.base_correct, second.base_correct),
-        np.where(on, first.correct, second.correct),
-        np.where(on, first.intervened, second.intervened),
-        np.where(on, first.action_tokens, second.action_tokens),
-    )
+    names = [field.name for field in fields(Against)]  # gates always have a base
+    return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -22,14 +21,15 @@ from replay.engine.revisions import mean_of, revision
 from replay.kinds.sample import Sample
 from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, trace_rows, traces_there
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
+from replay.sampling.declared import ClassFacts
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
 
 
-class _OracleRule:
-    """A rule: it chooses among logged traces, or matches two policies at a rate."""
+class _OracleRule(ClassFacts):
+    """A rule: it chooses among logged traces, or, where it is `matched`, matches two policies at a rate."""
 
     sees_gold: ClassVar[bool] = True
     single: ClassVar[bool] = False
@@ -44,13 +44,13 @@ class _OracleRule:
     rows_are: ClassVar[str] = "rows"
     """What an outcome is a mean over, where it is one."""
 
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
+        raise NotImplementedError
 
-class _ChoosingRule(_OracleRule, ABC):
-    """A rule that chooses among logged traces."""
-
-    @abstractmethod
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
+        raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
@@ -74,29 +74,18 @@ class _ChoosingRule(_OracleRule, ABC):
         return ()
 
 
-class _MatchingRule(_OracleRule, ABC):
-    """A rule that matches two policies at a rate."""
-
-    matched = True
-
-    @abstractmethod
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
-
-
 def _slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
 
-class _AnyRight(_ChoosingRule):
+class _AnyRight(_OracleRule, single=True):
     """The first right trace of `of` in its order, then by sample index, else the first of all.
 
     With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
     base's sample 0 and those that a revision read, each once.
     """
 
-    single = True
     says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
@@ -154,18 +143,15 @@ class _Candidate:
     tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
 
 
-class _BestAction(_ChoosingRule):
+class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
     """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
 
     Ties: base, then fewer total tokens, then name, then sample index.
     """
 
-    single = True
-    needs_base = True
     together: ClassVar[bool] = False
     """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
     says = "the best outcome of the base and of `of` is the answer, and it alone is paid"
-    rows_are = "traces"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         first = str(base)
@@ -205,11 +191,9 @@ class _BestAction(_ChoosingRule):
         return found
 
 
-class _BestExpectedAction(_BestAction):
+class _BestExpectedAction(_BestAction, single=False, together=True):
     """The pool or action with the highest mean correctness."""
 
-    single = False
-    together = True
     says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
@@ -230,37 +214,33 @@ class _BestExpectedAction(_BestAction):
         yield Stage("means", pl.DataFrame(rows, schema=schema))
 
 
-class _MatchedRate(_MatchingRule):
+class _MatchedRate(
+    _OracleRule, matched=True, sees_all=True, says="whether it intervenes depends on all examples of a run"
+):
     """`then` on the examples that gain most from it; both policies are needed on each."""
 
-    sees_all = True
-    says = "whether it intervenes depends on all examples of a run"
-
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """`then` on these examples."""
         path = choose(on, then, base, columns)
         reason, reasons = needs_both(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
-class _MatchedRandom(_MatchingRule):
+class _MatchedRandom(_OracleRule, matched=True, sees_gold=False, rows_are="outcomes of its two policies"):
     """The coin: the mean of both policies, weighted by the rate."""
 
-    sees_gold = False
     says = "the mean of both policies, weighed by the rate"
-    rows_are = "outcomes of its two policies"
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         return mixture(rate, base, then, columns)
 
 
-CHOOSING: Mapping[str, _ChoosingRule] = {
+RULES: Mapping[str, _OracleRule] = {
     "any": _AnyRight(),
     "action": _BestAction(),
     "expected_action": _BestExpectedAction(),
+    "matched_rate": _MatchedRate(),
+    "matched_random": _MatchedRandom(),
 }
-MATCHING: Mapping[str, _MatchingRule] = {"matched_rate": _MatchedRate(), "matched_random": _MatchedRandom()}
-RULES: Mapping[str, _OracleRule] = {**CHOOSING, **MATCHING}
 
 
 def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> _Candidate:
@@ -309,7 +289,7 @@ def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], on: np.ndarray, co
 
 
 @dataclass(frozen=True, kw_only=True)
-class Oracle(Policy):
+class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists | {"of"}):
     """A diagnostic that sees gold; only `matched_random` does not.
 
     `any`: right when some trace of `of` is (pass@n, the ideal verifier); it pays all of `of`, and the sample 0 of
@@ -325,9 +305,6 @@ class Oracle(Policy):
     base: str | Policy | None = None
     then: Policy | None = None
     rate: float | None = setting(None, what="a share from 0 to 1", low=0, high=1)
-    kind: ClassVar[str] = "oracle"
-    inner: ClassVar[tuple[str, ...]] = ("base", "then")
-    lists: ClassVar[frozenset[str]] = Policy.lists | {"of"}
 
     def __post_init__(self) -> None:
         given: Any = self.of
@@ -374,12 +351,10 @@ class Oracle(Policy):
 
     @property
     def ranking(self) -> Ranking | None:
-        """By gain in mean correctness, where the rule ranks all examples of a run."""
         return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
 
     @property
     def top_level_only(self) -> str:
-        """A rule that ranks all examples belongs to a run."""
         ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run"
         return super().top_level_only or (ranks if self.choosing.sees_all else "")
 
@@ -405,7 +380,6 @@ class Oracle(Policy):
         return self
 
     def needs(self, contents: Contents) -> Needs:
-        """The pools and actions that it looks at."""
         if self.parts:
             return Needs()
         found = Needs(pools=frozenset(name for name in (*self.of, self.base) if name in contents.pools))
@@ -425,8 +399,8 @@ class Oracle(Policy):
     def path(self, on: Evaluator) -> PolicyPath:
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return MATCHING[self.rule].match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
-        return CHOOSING[self.rule].choose(on.block, None if self.base is None else str(self.base), self.of)
+            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
+        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
     def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         base, then = (on.path(part) for part in self.parts)
@@ -436,7 +410,7 @@ class Oracle(Policy):
         """Every trace that it looks at; or both of the policies that it is made of, and what the second gains."""
         if not self.parts:
             base = None if self.base is None else str(self.base)
-            yield from CHOOSING[self.rule].stages(self.name, on.block, base, self.of)
+            yield from self.choosing.stages(self.name, on.block, base, self.of)
             return
         yield from super().explain(on, repetition)
         value, tokens = (float(one[0]) for one in self._gain(on))

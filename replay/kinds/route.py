@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -40,7 +40,6 @@ class Router:
             return values >= self.at_least if self.at_least is not None else values < self.below
 
     def record(self) -> dict[str, Any]:
-        """What is given."""
         settings = {"column": self.column, "at_least": self.at_least, "below": self.below}
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -53,14 +52,12 @@ def _router_from(table: object, place: str) -> Router:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route(Policy):
+class Route(Policy, kind="route", inner=("then", "else_")):
     """Chooses between `then` and `else` before anything is solved; only the chosen one is paid."""
 
     route: Router = setting(read=_router_from)
     then: Policy
     else_: Policy
-    kind: ClassVar[str] = "route"
-    inner: ClassVar[tuple[str, ...]] = ("then", "else_")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +67,6 @@ class Route(Policy):
         self.require_parts()
 
     def resolve(self, contents: Contents) -> Self:
-        """With its branches resolved; the router's column must be a number of each example."""
         column = self.route.column
         with errors_of(self.name):
             require_known(column, contents.example_columns, f"examples have no column `{column}` to route by")
@@ -86,7 +82,6 @@ class Route(Policy):
         return on.block.examples[self.route.column].cast(pl.Float64).to_numpy().astype(float)
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """`then` where the column says so, else `else`."""
         values = self._values(on)
         path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_), self.columns)
         reasons = (*path.outcome.reasons, f"column `{self.route.column}` of examples is null")
@@ -113,7 +108,6 @@ class Route(Policy):
         return self.then if self.route.chooses(self._values(on))[0] else self.else_
 
     def why(self, on: Evaluator, ending: str) -> str:
-        """The branch that is taken, and why it ended."""
         part = self._chosen(on)
         return f"the router chooses `{'then' if part is self.then else 'else'}`; {part.why(on, ending)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from replay.kinds.stages import abandon_stage, pool_stage, set_stage, step_stage
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
 from replay.sampling.abandon import NAMED_TOKENS, Abandon
-from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
+from replay.sampling.declared import EXAMPLE, FEATURE, Rule, columns_read
 from replay.sampling.known import STOP, order_given, order_of, select_given, select_of, with_order_keys
 from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, NullRows, Prior
 from replay.sampling.orders import Generation, Order
-from replay.sampling.prefix import SCORES, VOTES
+from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
@@ -40,7 +40,7 @@ from toolkit.settings import from_table, setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Policy):
+class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders` and `expected`"):
     """Order x stop x select over one pool of traces.
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
@@ -77,9 +77,6 @@ class Sample(Policy):
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
     abandon: Abandon | None = setting(None)
     lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
-    kind: ClassVar[str] = "sample"
-    last_step: ClassVar[bool] = True
-    single_by: ClassVar[str] = "leave out `orders` and `expected`"
 
     # ---- settings ----
 
@@ -105,7 +102,6 @@ class Sample(Policy):
 
     @cached_property
     def ordering(self) -> Order:
-        """The order with its parameters, which are keys of the policy."""
         return order_of(self.order, vars(self))
 
     @cached_property
@@ -120,12 +116,10 @@ class Sample(Policy):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What its order, stop and select read of the traces."""
         return self.ordering.reads | self.stop.reads | self.selector.reads
 
     @property
     def verifies(self) -> bool:
-        """Whether any verification is made: the order, the stop or the select reads scores."""
         return SCORES in self.reads
 
     @property
@@ -136,17 +130,14 @@ class Sample(Policy):
 
     @property
     def diagnostic(self) -> str:
-        """What its order sees."""
         return self.ordering.diagnostic
 
     @property
     def single(self) -> bool:
-        """One order."""
         return self.orders is None and not self.expected
 
     @property
     def first_attempt(self) -> str | None:
-        """The pool, for `max_traces = 1` and the select of one trace."""
         plain = self.max_traces == 1 and self.selector.one_trace and not self.expected and self.abandon is None
         return self.pool if plain else None
 
@@ -157,18 +148,15 @@ class Sample(Policy):
 
     @property
     def top_level_only(self) -> str:
-        """Prediction sets are reported of a policy by itself."""
         sets = "`conformal`, which belongs to the whole policy" if self.conformal is not None else ""
         return super().top_level_only or sets
 
     @property
     def learns(self) -> tuple[Learned, ...]:
-        """Prior, calibration and conformal thresholds, as far as they are given."""
         return tuple(one for learned in LEARNED if (one := getattr(self, learned.key)) is not None)
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Those of prediction sets, where it makes them."""
         return () if self.conformal is None else tuple(find(name) for name in SET_COLUMNS)
 
     def _contradictions(self) -> Iterator[str]:
@@ -218,7 +206,6 @@ class Sample(Policy):
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its pool, where the log has one alone."""
         if self.pool is None:
             pools = contents.pools
             if len(pools) != 1:
@@ -249,7 +236,6 @@ class Sample(Policy):
         return self.filled(lowest_score=lowest)
 
     def needs(self, contents: Contents) -> Needs:
-        """Its pool, its verifier's scores, the columns that its order, stop and select read."""
         pool = str(self.pool)
         abandoning = Needs() if self.abandon is None else _abandon_needs(contents, self.abandon, pool)
         return abandoning | Needs(
@@ -344,7 +330,7 @@ class Sample(Policy):
                 policy = walked[key]
                 found = cut(trajectory, policy.cutting(on.block))
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
-                sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
+                sums[key].add(trajectory, policy.selector, found, extra)
                 if policy.conformal is not None:
                     plain = sums[key].outcome()
                     with_sets[key] = measure_sets(on.block, trajectory, found.step, policy.conformal, plain)
@@ -365,7 +351,6 @@ class Sample(Policy):
         return _path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
@@ -385,7 +370,6 @@ class Sample(Policy):
         return why_ended(ending, self.max_traces, self.stop.cuts)
 
     def rows_of(self, on: Evaluator) -> str:
-        """Orders, or the traces that may win under `expected`."""
         several = "possible winners" if self.expected else super().rows_of(on)
         return "orders" if self.orders is not None else "traces of the pool" if self.means_one else several
 
@@ -409,15 +393,17 @@ class Sample(Policy):
         whole = self.orders is not None or self.means_one
         return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
 
-    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
-        """Its stop and its select, unless they are built in."""
-        if checked := [rule for rule in (self.stop, self.selector) if rule.checked]:
+    def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
+        if self.stop.checked or self.selector.checked:
             walk = self.walks()[0]
             trajectory = on.once(("walk", walk), lambda: walk_block(on.block, walk))
-            yield from (rule.untrusted(trajectory) for rule in checked)
+            shown: tuple[tuple[Rule, Prefix], ...] = (
+                (self.stop, trajectory.prefix),
+                (self.selector, trajectory.scored_prefix),
+            )
+            yield from ((rule, seen) for rule, seen in shown if rule.checked)
 
     def final_remarks(self) -> Iterator[RemarkKind]:
-        """What the fit of its prior left out."""
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
             yield _rows_left_out(self.prior.left_out)
 

@@ -11,16 +11,16 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.costs import by_name
-from replay.engine.cuts import Cut, Stopped, cut
+from replay.engine.cuts import Cut, cut
 from replay.engine.expectation import possible_winners
-from replay.engine.outcome import ENDINGS, Outcome
+from replay.engine.outcome import ENDINGS, Outcome, Stopped
 from replay.engine.sets import by_label
 from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
 from replay.policies.base import Stage
 from replay.sampling.learned import Conformal
 from replay.sampling.orders import Generation, RandomOrder
 from replay.sampling.selects import Select
-from replay.sampling.stops import decisions, looked_at
+from replay.sampling.stops import looked_at
 
 COST_COLUMNS = ("traces", "verifications", "operations", "calls", "completion_tokens", "total_tokens", "latency_s")
 """The costs that the tables of an explanation have."""
@@ -124,7 +124,7 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
         columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
         columns["statistic"] = seen_by(compared.value, looked)
         columns["threshold"] = seen_by(compared.threshold, looked)
-    columns["holds"] = seen_by(decisions(how.stop, seen) & at_rule).fill_null(False).cast(pl.Boolean)
+    columns["holds"] = seen_by(how.stop.decide(seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answers(block, _answer(trajectory, select, step))
     costs = by_name(_costs(trajectory, stopped)[step])
     columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ from replay.engine.signals import SIGNALS
 from replay.kinds.stages import cost_row
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import Gate, Signals, Threshold, gate_from, gate_given
+from replay.policies.gates import Gate, Signals, Threshold, gate_from
 from replay.policies.remarks import Payable
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log
@@ -43,20 +43,18 @@ ALL_ALONE = 'a threshold of "all" or of quantiles needs a gate of one signal, in
 
 
 @dataclass(frozen=True, kw_only=True)
-class When(Policy):
+class When(Policy, kind="when", inner=("base", "then")):
     """`base`, and where the gate fires on its outcome, the answer of `then` in its place."""
 
     base: Policy
     gate: Gate = setting(read=gate_from)
     then: Policy
-    kind: ClassVar[str] = "when"
-    inner: ClassVar[tuple[str, ...]] = ("base", "then")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_parts()
         with errors_of(self.name):
-            object.__setattr__(self, "gate", gate_given(self.gate))
+            object.__setattr__(self, "gate", gate_from(self.gate))
         if not self.base.single:
             ways = [part.single_by for part in nested(self.base) if part.single_by and not part.single]
             raise self.refuse(
@@ -74,7 +72,6 @@ class When(Policy):
 
     @property
     def flips_against(self) -> str:
-        """Its base: a pool where that is a first attempt."""
         return self.against or self.base.first_attempt or self.base.name
 
     @property
@@ -107,7 +104,6 @@ class When(Policy):
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have what the gate reads."""
         made = super().resolve(contents)
         slices = made.base.slices(contents)
         with errors_of(self.name):
@@ -158,7 +154,6 @@ class When(Policy):
             )
 
     def needs(self, contents: Contents) -> Needs:
-        """What its gate reads of the base's chosen trace."""
         return self.gate.needs(self.base.slices(contents))
 
     # ---- a block ----
@@ -204,11 +199,9 @@ class When(Policy):
         ), fires
 
     def fires(self, on: Evaluator) -> np.ndarray:
-        """Where its gate fires on a block (E,)."""
         return self._decided(self.gated(on))[1]
 
     def outcome(self, on: Evaluator) -> Outcome:
-        """Its outcome, without the calls."""
         return self._decided(self.gated(on))[0]
 
     def path(self, on: Evaluator) -> PolicyPath:
@@ -273,7 +266,6 @@ class When(Policy):
         return self.then if self._decided(self.gated(on))[1][0] else self.base
 
     def why(self, on: Evaluator, ending: str) -> str:
-        """Whether the gate fired, and why the part that answers ended."""
         part = self._answering(on)
         fired = "the gate fires, and `then` answers" if part is self.then else "the gate does not fire"
         return f"{fired}; {part.why(on, ending)}"
@@ -282,7 +274,6 @@ class When(Policy):
         return self._answering(on).rows_of(on)
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
-        """Whatever its gate reads of the base's chosen trace."""
         for name, verifier in sorted(self.gate.needs(block.pools).scores):
             if verifier in block.pools[name].scores:
                 yield Payable(name, verifier, np.ones(block.pools[name].code.shape, dtype=bool))

@@ -20,13 +20,14 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs
+from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
 from replay.policies.remarks import Payable, Remark, RemarkKind
-from replay.sampling.declared import Untrusted
+from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
+from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
@@ -100,7 +101,7 @@ class SweptGate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy(ABC):
+class Policy(ClassFacts, ABC):
     """What every policy has: a name, and another policy's name with which fixes and flips are counted."""
 
     name: str
@@ -207,11 +208,7 @@ class Policy(ABC):
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
         own = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
         key = type(self), *(getattr(self, name) for name in own)
-        try:
-            hash(key)
-        except TypeError:
-            return id(self)
-        return key
+        return key if likeness(key) is key else id(self)
 
     def refuse(self, why: object) -> _PolicyError:
         """An error about this policy's settings."""
@@ -250,7 +247,7 @@ class Policy(ABC):
         """What it reads of a log by itself, without its parts."""
         return Needs()
 
-    def check_log(self, log: Log, contents: Contents) -> None:  # noqa: B027 -- most kinds have nothing to check
+    def check_log(self, log: Log, contents: Contents) -> None:
         """Raise for what only a look into the log's tables shows that it lacks."""
 
     def slices(self, contents: Contents) -> frozenset[str]:
@@ -263,7 +260,7 @@ class Policy(ABC):
 
     # ---- a block ----
 
-    @classmethod  # noqa: B027 -- most kinds share nothing
+    @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Work that policies of this kind share on a block, before any of them is asked for."""
 
@@ -300,8 +297,8 @@ class Policy(ABC):
         """The verifications of a block that it may pay by itself."""
         yield from ()
 
-    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
-        """What its rules that are not built in, and may look ahead, say on a block."""
+    def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
+        """Its rules that are not built in, and may look ahead, each with what it sees on a block."""
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:
@@ -347,11 +344,7 @@ def nested(policy: Policy) -> Iterator[Policy]:
 
 def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
     """What policies (resolved) and their parts read of a log."""
-    found = Needs()
-    for policy in policies:
-        for part in nested(policy):
-            found |= part.needs(contents)
-    return found
+    return together(part.needs(contents) for policy in policies for part in nested(policy))
 
 
 class Evaluator:
@@ -395,11 +388,9 @@ class Evaluator:
         return other
 
     def outcome(self, policy: Policy) -> Outcome:
-        """Outcome of a policy by itself."""
         return self.once(("outcome", self._key(policy)), lambda: policy.outcome(self))
 
     def path(self, policy: Policy) -> PolicyPath:
-        """Outcome of a policy, and what it paid."""
         return self.once(("path", self._key(policy)), lambda: policy.path(self))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:

@@ -20,6 +20,7 @@ from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
+from replay.sampling.declared import ClassFacts
 from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
@@ -50,7 +51,7 @@ def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
     return load_gate(given)
 
 
-class Gate(ABC):
+class Gate(ClassFacts, ABC):
     """A gate: one threshold, or several together."""
 
     says: ClassVar[str] = "it holds"
@@ -120,12 +121,10 @@ class Threshold(Gate):
 
     @property
     def source(self) -> str:
-        """Which of the four it reads."""
         return next(name for name in SOURCES if getattr(self, name) is not None)
 
     @property
     def falling(self) -> bool:
-        """Whether it fires below its threshold."""
         return self.below is not None
 
     @property
@@ -149,20 +148,17 @@ class Threshold(Gate):
 
     @property
     def inputs(self) -> tuple[GateInput, ...]:
-        """What it reads: one signal, or the inputs of its file."""
         if self.file is not None:
             return self.file.features
         parameter = self.fraction if self.fraction is not None else self.tokens
         return (gate_input(self.source, str(getattr(self, self.source)), parameter),)
 
     def describe(self) -> str:
-        """What it reads, in words."""
         if self.file is not None:
             return f"gate file `{self.file.path}`"
         return f"{self.source} `{getattr(self, self.source)}`"
 
     def at(self, value: float) -> Threshold:
-        """The same signal with another threshold."""
         return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
 
     def unset(self) -> Threshold:
@@ -249,7 +245,7 @@ class _Combined(Gate):
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
             raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
-        gates = tuple(gate_given(gate, self.key) for gate in gates)
+        gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
             raise ThinkbackError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
@@ -259,7 +255,6 @@ class _Combined(Gate):
             yield from gate.thresholds()
 
     def shape(self) -> object:
-        """How it combines, and the shapes of its gates."""
         return type(self), tuple(gate.shape() for gate in self.gates)
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -271,38 +266,24 @@ class _Combined(Gate):
         return {self.key: [gate.record() for gate in self.gates]}
 
 
-class AnyOf(_Combined):
+class AnyOf(_Combined, key="any", says="one of them holds", join=np.logical_or):
     """Fires where one of its gates does; all are read and paid."""
 
-    key = "any"
-    says = "one of them holds"
-    join = np.logical_or
 
-
-class AllOf(_Combined):
+class AllOf(_Combined, key="all", says="all of them hold", join=np.logical_and):
     """Fires where all of its gates do; all are read and paid."""
-
-    key = "all"
-    says = "all of them hold"
-    join = np.logical_and
 
 
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def gate_given(given: object, place: str = "gate") -> Gate:
-    """A gate as it is, or from its table."""
-    if isinstance(given, Gate):
-        return given
-    if not isinstance(given, Mapping):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
-    return gate_from(given, place)
-
-
 def gate_from(table: object, place: str = "gate") -> Gate:
-    """A gate from its table in a policy file."""
+    """A gate as it is, or from its table."""
+    if isinstance(table, Gate):
+        return table
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`{place}` takes {GATE_TABLE}")
+        takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
+        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

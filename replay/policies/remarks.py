@@ -32,7 +32,6 @@ class RemarkKind:
     facts: tuple[Hashable, ...] = ()
 
     def notes(self, counts: Counts) -> list[Note]:
-        """The notes of a run."""
         policies = tuple(counts) if self.about_policies else ()
         return [Note(self.code, text, self.severity, policies) for text in self.says(counts, *self.facts)]
 

@@ -81,6 +81,11 @@ def _quoted(condition: str) -> str:
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
+def _of(facts: Facts, pool: Pool, what: str, traces: int, **more: Any) -> Table:
+    """A policy of so many traces of a pool."""
+    return {"name": facts.called(pool, what), **_sample(pool, traces, **more)}
+
+
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:
     return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
 
@@ -105,18 +110,16 @@ def _singles(facts: Facts) -> Iterator[Table]:
 def _votes(facts: Facts) -> Iterator[Table]:
     for pool in facts.voting(FEWEST_VOTES):
         for traces in _powers(pool.size):
-            yield _named(facts.called(pool, f"majority@{traces}"), _sample(pool, traces, select="majority"))
+            yield _of(facts, pool, f"majority@{traces}", traces, select="majority")
         if pool.whole:
             continue
         for confidence in CONFIDENCES:
             stop = {"rule": "agreement", "confidence": confidence}
-            name = facts.called(pool, f"adaptive consistency {confidence}")
-            yield _named(name, _sample(pool, pool.size, stop=stop, select="majority"))
+            yield _of(facts, pool, f"adaptive consistency {confidence}", pool.size, stop=stop, select="majority")
         for size in WINDOWS:
             if 2 * size <= pool.size:
                 stop = {"rule": "window", "size": size}
-                name = facts.called(pool, f"window of {size}")
-                yield _named(name, _sample(pool, pool.size, stop=stop, select="majority"))
+                yield _of(facts, pool, f"window of {size}", pool.size, stop=stop, select="majority")
 
 
 def _scored(facts: Facts) -> Iterator[Table]:
@@ -126,18 +129,15 @@ def _scored(facts: Facts) -> Iterator[Table]:
 
 
 def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
-    given = {"verifier": scores.verifier}
-    for traces in _powers(pool.size):
-        name = facts.called(pool, f"best of {traces} by {scores.verifier}")
-        yield _named(name, _sample(pool, traces, **given, select="best"))
+    name, most = scores.verifier, pool.size
+    for traces in _powers(most):
+        yield _of(facts, pool, f"best of {traces} by {name}", traces, verifier=name, select="best")
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
-        name = facts.called(pool, f"weighted vote of {pool.size} by {scores.verifier}")
-        yield _named(name, _sample(pool, pool.size, **given, select="weighted"))
+        yield _of(facts, pool, f"weighted vote of {most} by {name}", most, verifier=name, select="weighted")
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
-        name = facts.called(pool, f"margin by {scores.verifier}")
-        yield _named(name, _sample(pool, pool.size, **given, stop={"rule": "margin"}, select="best"))
+        yield _of(facts, pool, f"margin by {name}", most, verifier=name, stop={"rule": "margin"}, select="best")
 
 
 def _gated(facts: Facts) -> Iterator[Table]:

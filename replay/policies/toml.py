@@ -101,7 +101,7 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for made, swept, size in _expand(table, _lists, frozenset(COMBINED))
+            for made, swept, size in _expand(table)
             for policy in [read_policy(_copied(made, _plain), made.get("name", ""), own)]
         ]
         measure = document.get("measure")
@@ -110,12 +110,6 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
-
-
-def _lists(table: Mapping[str, Any]) -> frozenset[str]:
-    """Keys of a table that hold a list by nature: those of its kind, where it is a policy, else those of all kinds."""
-    kind = table.get("kind")
-    return KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else Policy.lists
 
 
 def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
@@ -159,19 +153,15 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, LiteralFloat) else value
 
 
-def _expand(
-    table: Mapping[str, Any], lists: Callable[[Mapping[str, Any]], frozenset[str]], tables: frozenset[str]
-) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
+def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
     """The policies that one table stands for, each as a table without lists, its keys and values, and how many.
 
-    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. `lists` tells of a table, this
-    one or an inner one, the keys whose value is a list by nature: there, a list of lists is the sweep. `tables` are
-    keys of lists of tables, in which a list in place of a value sweeps too; places count from 0. Raises when a sweep
-    makes more than MOST_POLICIES policies, saying how large it is.
+    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. Raises when a sweep makes more
+    than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
         raise ThinkbackError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
-    swept = list(_swept((), table, lists, tables))
+    swept = list(_swept((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
@@ -211,20 +201,20 @@ def _spell(value: object) -> str:
     return str(value)
 
 
-def _swept(
-    path: tuple[str, ...],
-    table: Mapping[str, Any],
-    lists: Callable[[Mapping[str, Any]], frozenset[str]],
-    tables: frozenset[str],
-) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    whole = lists(table) | tables
+def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """The lists in place of values, by the keys on the way to each; in gates of several the place, from 0, is a key.
+
+    Where the value of a policy's key is a list by nature, a list of lists is the sweep.
+    """
+    kind = table.get("kind")
+    whole = KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else Policy.lists
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _swept((*path, key), value, lists, tables)
-        elif key in tables and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+            yield from _swept((*path, key), value)
+        elif key in COMBINED and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
             for place, part in enumerate(value):
-                yield from _swept((*path, key, str(place)), part, lists, tables)
-        elif isinstance(value, list) and (key not in whole or any(isinstance(v, list) for v in value)):
+                yield from _swept((*path, key, str(place)), part)
+        elif isinstance(value, list) and (key not in {*whole, *COMBINED} or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 

@@ -6,10 +6,10 @@ A rule is a frozen dataclass whose fields are its parameters. A shipped one may 
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,27 +22,15 @@ FEATURE, EXAMPLE = "features:", "examples:"
 """How the names of columns of these tables begin in what a rule declares."""
 
 READS: Mapping[str, frozenset[str]] = {
-    "step": frozenset(),
-    "traces": frozenset(),
-    "valid": frozenset(),
-    "tokens": frozenset(),
-    "answers": frozenset({VOTES}),
-    "answer": frozenset({VOTES}),
-    "votes": frozenset({VOTES}),
-    "second_votes": frozenset({VOTES}),
-    "leader": frozenset({VOTES}),
-    "answer_votes": frozenset({VOTES}),
-    "run": frozenset({VOTES}),
-    "verified": frozenset({SCORES}),
-    "best_score": frozenset({SCORES}),
-    "best_step": frozenset({SCORES}),
-    "last_score": frozenset({SCORES}),
-    "verified_answers": frozenset({VOTES, SCORES}),
-    "lead": frozenset({VOTES, SCORES}),
-    "best_answer": frozenset({VOTES, SCORES}),
-    "best_scores": frozenset({VOTES, SCORES}),
-    "score_sums": frozenset({VOTES, SCORES}),
-    "sum_leader": frozenset({VOTES, SCORES}),
+    **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),
+    **dict.fromkeys(
+        ("answers", "answer", "votes", "second_votes", "leader", "answer_votes", "run"), frozenset({VOTES})
+    ),
+    **dict.fromkeys(("verified", "best_score", "best_step", "last_score"), frozenset({SCORES})),
+    **dict.fromkeys(
+        ("verified_answers", "lead", "best_answer", "best_scores", "score_sums", "sum_leader"),
+        frozenset({VOTES, SCORES}),
+    ),
 }
 """What a rule reads with each statistic."""
 
@@ -73,21 +61,17 @@ class DeclaredPrefix:
         self._seen, self._reads, self._rule = seen, reads, rule
 
     def rows(self, examples: slice) -> DeclaredPrefix:
-        """Those of some examples alone."""
         return DeclaredPrefix(self._seen.rows(examples), self._reads, self._rule)
 
     def first(self, steps: int) -> DeclaredPrefix:
-        """Those of the first steps."""
         return DeclaredPrefix(self._seen.first(steps), self._reads, self._rule)
 
     @property
     def features(self) -> Mapping[str, np.ndarray]:
-        """The columns of `features` that it declares."""
         return self._columns(self._seen.features, FEATURE)
 
     @property
     def examples(self) -> Mapping[str, np.ndarray]:
-        """The columns of `examples` that it declares."""
         return self._columns(self._seen.examples, EXAMPLE)
 
     def __getattr__(self, name: str) -> Any:
@@ -102,7 +86,7 @@ class DeclaredPrefix:
             self._require(frozenset([f"{kind}{name}"]), f"column `{name}` of `{kind[:-1]}`")
             return columns[name]
 
-        return _DeclaredColumns(columns_read(self._reads, kind), of)
+        return LazyArrays(sorted(columns_read(self._reads, kind)), of)
 
     def _require(self, names: frozenset[str], said: str) -> None:
         lacking = names - self._reads
@@ -111,50 +95,6 @@ class DeclaredPrefix:
                 f"{self._rule} reads {said}, which it does not declare: "
                 f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )
-
-
-@dataclass(frozen=True)
-class _DeclaredColumns(Mapping[str, np.ndarray]):
-    """Names that are declared, and the column of a name, which says what is not."""
-
-    names: frozenset[str]
-    of: Callable[[str], np.ndarray]
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.of(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.names))
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-class _Cuttable(Protocol):
-    """What a rule is shown, of which steps and examples can be cut off."""
-
-    def rows(self, examples: slice) -> Self:
-        """Some examples alone."""
-        ...
-
-    def first(self, steps: int) -> Self:
-        """The first steps alone."""
-        ...
-
-
-@dataclass(frozen=True)
-class Untrusted:
-    """What a rule that is not built in says of a walk; it may depend neither on later steps nor on other examples.
-
-    `rule` and `says`: what messages call the rule, and what it says. `decide`: its word on every example and step
-    (E, S), from what it is shown. Rules that are the `same` say the same.
-    """
-
-    rule: str
-    says: str
-    seen: _Cuttable
-    decide: Callable[[Any], np.ndarray]
-    same: Hashable
 
 
 def likeness(rule: Any) -> Hashable:
@@ -166,18 +106,29 @@ def likeness(rule: Any) -> Hashable:
     return rule
 
 
-class Rule(ABC):
+class ClassFacts:
+    """What holds of a whole class, in its header: `class First(Select, name="first", one_trace=True)`."""
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        for name, fact in facts.items():
+            setattr(cls, name, fact)
+
+
+class Rule(ClassFacts, ABC):
     """A stopping rule or a select: a frozen dataclass whose fields are its parameters."""
 
     key: ClassVar[str]
     """The key of a policy that names it."""
     noun: ClassVar[str]
     """What messages call it."""
+    says: ClassVar[str]
+    """What messages call its word on an example and a step."""
     name: ClassVar[str]
     trusted: ClassVar[bool] = False
     """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__(**facts)
         if "name" not in vars(cls) and not isinstance(getattr(cls, "name", ""), property):
             cls.name = cls.__name__
         if not isinstance(said := vars(cls).get("reads", property()), property):
@@ -211,6 +162,10 @@ class Rule(ABC):
     def shown(self, seen: Prefix) -> Any:
         """What it is shown of the statistics."""
         return DeclaredPrefix(seen, self.reads, self.said) if self.checked else seen
+
+    @abstractmethod
+    def decide(self, seen: Prefix) -> np.ndarray:
+        """What it says of every example and step (E, S); it may depend neither on later steps nor on other examples."""
 
     def record(self) -> dict[str, Any]:
         """The rule as plain data."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
-from replay.sampling.declared import Rule, rule_name
+from replay.sampling.declared import rule_name
 from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
 from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
 from replay.sampling.selects import BestOfN, First, Majority, OwnSelect, Select, WeightedVote
@@ -36,7 +36,7 @@ class _RuleKey:
     `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
     """
 
-    base: type[Rule]
+    base: type[Any]
     known: dict[str, type]
     own: type[Any]
     methods: tuple[str, ...]

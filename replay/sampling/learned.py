@@ -5,12 +5,13 @@ The settings compare and hash; what was fitted does not, so that policies with t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
+from replay.sampling.declared import ClassFacts
 from toolkit.errors import ThinkbackError, shown
 from toolkit.settings import check, setting
 
@@ -18,12 +19,8 @@ PRIORS = ("linear", "trees", "gp")
 CALIBRATIONS = ("isotonic", "platt")
 
 
-class Predictor(Protocol):
-    """A score predicted from features."""
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """(n, F) features -> (n,) predictions."""
-        ...
+Predictor = Callable[[np.ndarray], np.ndarray]
+"""A score predicted from features: (n, F) -> (n,)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class NullRows:
     features: tuple[str, ...]
 
 
-class Learned:
+class Learned(ClassFacts):
     """Settings of something that is fitted where the SQL condition `on` holds. `key` is what a policy calls it."""
 
     key: ClassVar[str]
@@ -54,14 +51,13 @@ CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev
 
 
 @dataclass(frozen=True)
-class Prior(Learned):
+class Prior(Learned, key="prior"):
     """A surrogate fitted on the examples where `on` holds, which the recursive update corrects by its residual."""
 
     model: str = setting(choices=PRIORS)
     on: str = setting(what=CONDITION)
     fit: Predictor | None = field(default=None, compare=False, repr=False)
     left_out: NullRows | None = field(default=None, compare=False, repr=False)
-    key: ClassVar[str] = "prior"
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Features (F, T, E) -> predictions (T, E)."""
@@ -73,13 +69,12 @@ class Prior(Learned):
 
 
 @dataclass(frozen=True)
-class Calibration(Learned):
+class Calibration(Learned, key="calibration"):
     """Scores as probabilities of being right, learnt where `on` holds; they decide the margin, raw ones the answer."""
 
     method: str = setting(choices=CALIBRATIONS)
     on: str = setting(what=CONDITION)
     fit: Predictor | None = field(default=None, compare=False, repr=False)
-    key: ClassVar[str] = "calibration"
 
     def apply(self, score: np.ndarray) -> np.ndarray:
         """Calibrated scores of any shape, NaN where there is none."""
@@ -92,7 +87,7 @@ class Calibration(Learned):
 
 
 @dataclass(frozen=True)
-class Conformal(Learned):
+class Conformal(Learned, key="conformal", calibrates=True):
     """Prediction sets that miss the reference in at most `alpha` of each class; learnt where `on` holds.
 
     With `abstain` the policy answers only where the set is exactly its answer. `fit` maps a label to the least
@@ -103,8 +98,6 @@ class Conformal(Learned):
     on: str = setting(what=CONDITION)
     abstain: bool = setting(False)
     fit: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
-    key: ClassVar[str] = "conformal"
-    calibrates: ClassVar[bool] = True
 
 
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from replay.sampling.declared import ClassFacts
 from replay.sampling.prefix import FEATURES, SCORES, VOTES, alike
 from replay.sampling.unscored import PARTIAL, Unscored
 
@@ -113,7 +114,7 @@ class WalkSteps:
     predicted: np.ndarray | None = None
 
 
-class Order(ABC):
+class Order(ClassFacts, ABC):
     """An order: a frozen dataclass whose fields are its parameters."""
 
     name: ClassVar[str]
@@ -160,12 +161,8 @@ class Order(ABC):
 
 
 @dataclass(frozen=True)
-class Generation(Order):
+class Generation(Order, name="generation", reads=frozenset(), verifies_later=False):
     """Traces one after the other, each valid one verified on the spot if the policy verifies at all."""
-
-    name: ClassVar[str] = "generation"
-    reads: ClassVar[frozenset[str]] = frozenset()
-    verifies_later: ClassVar[bool] = False
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
@@ -186,43 +183,31 @@ def later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
 
 
-class _GenerateFirst(Order):
+class _GenerateFirst(Order, reads=frozenset({SCORES})):
     """The whole pool up to the cap is generated; its valid traces are then verified in another order."""
-
-    reads: ClassVar[frozenset[str]] = frozenset({SCORES})
 
     @abstractmethod
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """Places of the valid traces in the order in which they are verified (E, T), and how many (E,)."""
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
-        """A verification a step, of each valid trace."""
         at, count = self.arranged(traces)
         return WalkSteps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
 
 
 @dataclass(frozen=True)
-class RandomOrder(_GenerateFirst):
+class RandomOrder(_GenerateFirst, name="random", drawn=True):
     """In the random order of a seed."""
 
-    name: ClassVar[str] = "random"
-    drawn: ClassVar[bool] = True
-
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
-        """By the keys of the random order."""
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
         return later(traces.verified_code, traces.keys)
 
 
 @dataclass(frozen=True)
-class ByScore(_GenerateFirst):
+class ByScore(_GenerateFirst, name="score", diagnostic="sees all scores before it pays for one", all_scores=True):
     """By falling score: an order that no real system could know."""
 
-    name: ClassVar[str] = "score"
-    diagnostic: ClassVar[str] = "sees all scores before it pays for one"
-    all_scores: ClassVar[bool] = True
-
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
-        """The highest score first."""
         return by_falling_score(traces.verified_code, traces.score)

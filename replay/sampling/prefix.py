@@ -6,7 +6,7 @@ statistics of every prefix. Whether and where a policy stops is decided afterwar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -30,8 +30,6 @@ class LazyArrays(Mapping[str, np.ndarray]):
         self._made: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._names:
-            raise KeyError(name)
         if name not in self._made:
             self._made[name] = _read_only(self._make(name))
         return self._made[name]
@@ -42,9 +40,9 @@ class LazyArrays(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> LazyArrays:
-        """The same names with `change` of each array, made when it is asked for."""
-        return LazyArrays(self._names, lambda name: change(self[name]))
+    def at(self, index: Any) -> LazyArrays:
+        """The same names with each array at an index, made when it is asked for."""
+        return LazyArrays(self._names, lambda name: self[name][index])
 
 
 class _Statistic:
@@ -76,6 +74,7 @@ class Prefix:
     revealed: Revealed | None = field(default=None, repr=False)
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
+    _made: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
@@ -106,23 +105,21 @@ class Prefix:
 
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
-        return Prefix(
-            self.statistics.each(lambda values: values[examples]),
-            self.features.each(lambda values: values[examples]),
-            self.examples.each(lambda values: values[examples]),
-            None if self.revealed is None else self.revealed.rows(examples),
-            self.by_code,
-        )
+        revealed = None if self.revealed is None else self.revealed.rows(examples)
+        own = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
+        return Prefix(*own, revealed, self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
-        return Prefix(
-            self.statistics.each(lambda values: values[:, :steps]),
-            self.features.each(lambda values: values[:, :steps]),
-            self.examples,
-            None if self.revealed is None else self.revealed.first(steps),
-            self.by_code,
-        )
+        revealed = None if self.revealed is None else self.revealed.first(steps)
+        cut = slice(None), slice(steps)
+        return replace(self, statistics=self.statistics.at(cut), features=self.features.at(cut), revealed=revealed)
+
+    def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """What rules that share a key make of it, made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     @cached_property
     def coded(self) -> Prefix:
@@ -166,17 +163,17 @@ class Prefix:
     @cached_property
     def answer_votes(self) -> np.ndarray:
         """Votes of every answer: int (E, S, A)."""
-        return _read_only(counted(self._numbers))
+        return _read_only(np.cumsum(self._numbers.each, axis=1, dtype=np.int32))
 
     @cached_property
     def score_sums(self) -> np.ndarray:
         """Sum of the scores of every answer (E, S, A); NaN before its first score."""
-        return _read_only(score_sums(self._verified_numbers, self.walk.score))
+        return _read_only(self._verified_numbers.running(np.add, self.walk.score, 0.0))
 
     @cached_property
     def best_scores(self) -> np.ndarray:
         """Highest score of every answer (E, S, A); NaN before its first score."""
-        return _read_only(best_scores(self._verified_numbers, self.walk.score))
+        return _read_only(self._verified_numbers.running(np.maximum, self.walk.score, -np.inf))
 
     @property
     def walk(self) -> Revealed:
@@ -295,7 +292,7 @@ def _votes_of(standing: np.ndarray) -> np.ndarray:
     return -(-standing >> 32)
 
 
-def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
+def _running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
     """Best scores after every step, overall and of the best other answer.
 
     `code` int (E, S) and `score` float (E, S): what each step reveals, NONE for a step without a
@@ -396,12 +393,10 @@ class Revealed:
 
     @cached_property
     def votes(self) -> Votes:
-        """Running vote over what each step reveals."""
         return _running_votes(self.code, self.first_place)
 
     @cached_property
     def best(self) -> Best:
-        """Running best over what each step verifies."""
         return self.best_by(self.score)
 
     @cached_property
@@ -411,7 +406,7 @@ class Revealed:
 
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""
-        return running_best(self.verified_code, score, self.at, self.answers)
+        return _running_best(self.verified_code, score, self.at, self.answers)
 
 
 @dataclass(frozen=True)
@@ -433,6 +428,12 @@ class _AnswerNumbers:
         """Whether each step reveals each answer: bool (E, S, A)."""
         return self.answer[..., None] == np.arange(self.count, dtype=self.answer.dtype)
 
+    def running(self, join: np.ufunc, score: np.ndarray, start: float) -> np.ndarray:
+        """The scores (E, S) of each answer so far, joined in the order of the steps: (E, S, A), NaN before any."""
+        on = self.each & ~np.isnan(score)[..., None]
+        total = join.accumulate(np.where(on, score[..., None], start), axis=1)
+        return np.where(np.logical_or.accumulate(on, axis=1), total, np.nan)
+
     def of(self, code: np.ndarray) -> np.ndarray:
         """Numbers of answer codes (E, S)."""
         found = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
@@ -446,40 +447,22 @@ class _AnswerNumbers:
         return found
 
 
-def _by_appearance(code: np.ndarray) -> _AnswerNumbers:
-    """Answer codes (E, S) numbered in the order in which they appear."""
-    examples, steps = code.shape
-    first = np.full((examples, int(code.max(initial=0)) + 1), steps, dtype=np.int32)
-    for step in range(steps - 1, -1, -1):
+def first_places(code: np.ndarray, answers: int) -> np.ndarray:
+    """Place at which each answer first appears among codes (E, S): int32 (E, A), the largest where it does not."""
+    first = np.full((len(code), max(answers, 1)), np.iinfo(np.int32).max, dtype=np.int32)
+    for step in range(code.shape[1] - 1, -1, -1):
         on = np.flatnonzero(code[:, step] >= 0)
         first[on, code[on, step]] = step
-    row, known = np.nonzero(first < steps)
+    return first
+
+
+def _by_appearance(code: np.ndarray) -> _AnswerNumbers:
+    """Answer codes (E, S) numbered in the order in which they appear."""
+    first = first_places(code, int(code.max(initial=0)) + 1)
+    row, known = np.nonzero(first < code.shape[1])
     fresh = np.zeros(code.shape, dtype=np.int32)
     fresh[row, first[row, known]] = 1
     number = np.full(first.shape, NONE, dtype=np.int32)
     number[row, known] = np.cumsum(fresh, axis=1, dtype=np.int32)[row, first[row, known]] - 1
     answer = np.where(code >= 0, np.take_along_axis(number, np.maximum(code, 0), axis=1), NONE)
     return _AnswerNumbers(answer, number)
-
-
-def counted(numbers: _AnswerNumbers) -> np.ndarray:
-    """Steps that have revealed each answer so far: int32 (E, S, A)."""
-    return np.cumsum(numbers.each, axis=1, dtype=np.int32)
-
-
-def score_sums(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
-    """Sum of the scores (E, S) of each answer so far, in the order of the steps: (E, S, A), NaN before any."""
-    on = _scored(numbers, score)
-    sums = np.cumsum(np.where(on, score[..., None], 0.0), axis=1)
-    return np.where(np.logical_or.accumulate(on, axis=1), sums, np.nan)
-
-
-def best_scores(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
-    """Highest score (E, S) of each answer so far: (E, S, A), NaN before any."""
-    on = _scored(numbers, score)
-    best = np.maximum.accumulate(np.where(on, score[..., None], -np.inf), axis=1)
-    return np.where(np.logical_or.accumulate(on, axis=1), best, np.nan)
-
-
-def _scored(numbers: _AnswerNumbers, score: np.ndarray) -> np.ndarray:
-    return numbers.each & ~np.isnan(score)[..., None]

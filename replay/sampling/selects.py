@@ -8,33 +8,22 @@ dataclass with one of them is a select, too: `OwnSelect` puts it into the form o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import Own, Rule, Untrusted, likeness
+from replay.sampling.declared import Own, Rule
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
 from toolkit.errors import ThinkbackError, own_code
 
 METHODS = ("chooses", "takes")
 
 
-class _WalkedTraces(Protocol):
-    """What a select needs of a walk: the statistics by the scores themselves, calibrated or not."""
-
-    @property
-    def scored_prefix(self) -> Prefix:
-        """Statistics after each step, by scores that are not calibrated."""
-        ...
-
-
-class Select(Rule):
+class Select(Rule, key="select", noun="select", says="choice"):
     """A select: a frozen dataclass whose fields are its parameters, with a method `chooses(self, seen)` that gives the
     number (E, S) of an answer after each step, below 0 for none, or `takes(self, seen)`: a step from 1, 0 for none.
     """
 
-    key: ClassVar[str] = "select"
-    noun: ClassVar[str] = "select"
     one_trace: ClassVar[bool] = False
     """Whether it goes with a cap of one trace alone."""
     by_score: ClassVar[bool] = False
@@ -54,18 +43,10 @@ class Select(Rule):
 
     @property
     def method(self) -> str:
-        """Which of the two it has."""
         return next(name for name in METHODS if hasattr(self.asked, name))
 
-    def places(self, walk: _WalkedTraces) -> np.ndarray:
-        """Place of the chosen trace after each step of a walk: int (E, S), NONE where nothing valid is seen."""
-        return self._placed(walk.scored_prefix)
-
-    def untrusted(self, walk: _WalkedTraces) -> Untrusted:
-        """What it chooses on a walk, to be checked for looking ahead."""
-        return Untrusted(self.said, "choice", walk.scored_prefix, self._placed, likeness(self))
-
-    def _placed(self, seen: Prefix) -> np.ndarray:
+    def decide(self, seen: Prefix) -> np.ndarray:
+        """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
         with own_code(self.said):
@@ -97,60 +78,37 @@ class Select(Rule):
 
 
 @dataclass(frozen=True)
-class First(Select):
+class First(Select, name="first", reads=(), trusted=True, one_trace=True):
     """The first trace, whatever follows."""
 
-    name: ClassVar[str] = "first"
-    reads: ClassVar[frozenset[str]] = frozenset()
-    trusted: ClassVar[bool] = True
-    one_trace: ClassVar[bool] = True
-
     def takes(self, seen: Prefix) -> np.ndarray:
-        """Step 1."""
         return np.ones_like(seen.step)
 
 
 @dataclass(frozen=True)
-class Majority(Select):
+class Majority(Select, name="majority", reads={VOTES}, trusted=True):
     """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
 
-    name: ClassVar[str] = "majority"
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
-    trusted: ClassVar[bool] = True
-
     def chooses(self, seen: Prefix) -> np.ndarray:
-        """The winner of the vote."""
         return seen.leader
 
 
 @dataclass(frozen=True)
-class BestOfN(Select):
+class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
     """The verified trace with the highest score (best-of-N); tie: earliest generated."""
 
-    name: ClassVar[str] = "best"
-    reads: ClassVar[frozenset[str]] = frozenset({SCORES})
-    trusted: ClassVar[bool] = True
-    by_score: ClassVar[bool] = True
-
     def takes(self, seen: Prefix) -> np.ndarray:
-        """The step with the best score so far."""
         return seen.best_step
 
 
 @dataclass(frozen=True)
-class WeightedVote(Select):
+class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True):
     """Earliest trace with the highest sum of scores over its answer (weighted vote).
 
     A tie goes to the answer with the verified trace that was generated first.
     """
 
-    name: ClassVar[str] = "weighted"
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
-    trusted: ClassVar[bool] = True
-    sums_scores: ClassVar[bool] = True
-
     def chooses(self, seen: Prefix) -> np.ndarray:
-        """The answer with the highest sum."""
         return seen.sum_leader
 
 

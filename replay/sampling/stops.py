@@ -10,29 +10,16 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Own, Rule, Untrusted, likeness
+from replay.sampling.declared import DeclaredPrefix, Own, Rule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from toolkit.errors import ThinkbackError, own_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
-
-
-class _Walked(Protocol):
-    """What a rule needs of a walk: its statistics, and the running maximum of a rule's own, made once."""
-
-    @property
-    def prefix(self) -> Prefix:
-        """Statistics after each step."""
-        ...
-
-    def highest(self, rule: CrossingRule) -> np.ndarray:
-        """Running maximum of the rule's statistic: float (S, E)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,11 +41,9 @@ class Compared:
         return cls(np.full(value.shape, statistic, dtype=object), known, np.full(value.shape, float(threshold)))
 
 
-class StopRule(Rule):
+class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
     """A stopping rule: a frozen dataclass whose fields are its parameters."""
 
-    key: ClassVar[str] = "stop"
-    noun: ClassVar[str] = "stopping rule"
     cuts: ClassVar[bool] = True
     """Whether it may end a walk before the cap."""
     between_verifications: ClassVar[bool] = False
@@ -81,13 +66,20 @@ class StopRule(Rule):
     def holds(self, seen: Prefix) -> np.ndarray:
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
-    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
-        return _stopping_step(decisions(self, walk.prefix), limit, width)
+    def decide(self, seen: Prefix) -> np.ndarray:
+        """What `holds` says: bool (E, S). Raises ThinkbackError when it fails."""
+        with own_code(self.said):
+            decided = np.asarray(self.holds(self.shown(seen)))
+        if decided.shape != seen.traces.shape or decided.dtype != bool:
+            raise ThinkbackError(
+                f"{self.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+                f"bool of shape {seen.traces.shape}, one for every example and step"
+            )
+        return decided
 
-    def untrusted(self, walk: _Walked) -> Untrusted:
-        """What it says of a walk, to be checked for looking ahead."""
-        return Untrusted(self.said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
+    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
+        return _stopping_step(self.decide(seen), limit, width)
 
 
 class CrossingRule(StopRule):
@@ -114,45 +106,36 @@ class CrossingRule(StopRule):
         """The statistic: float (E, S), -inf where the rule cannot hold."""
 
     def holds(self, seen: Prefix) -> np.ndarray:
-        """Wherever the statistic reaches the threshold: bool (E, S)."""
         return self.strength(seen) >= self.threshold
 
     def compared(self, seen: Prefix) -> Compared:
         """The statistic and the threshold, under the name of the parameter that is to be reached."""
         return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
-    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The first crossing."""
+    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         if width != 1 or self.checked:
-            return super().stop(walk, limit, width)
-        return crossing_step(walk.highest(self), self.threshold, limit)
+            return super().stop(seen, limit, width)
+        highest = seen.once(self.statistic, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
+        return _crossing_step(highest, self.threshold, limit)
 
 
 @dataclass(frozen=True)
-class Never(StopRule):
+class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=True, trusted=True):
     """No rule: the policy runs to its cap."""
-
-    name: ClassVar[str] = "none"
-    reads: ClassVar[frozenset[str]] = frozenset()
-    cuts: ClassVar[bool] = False
-    between_verifications: ClassVar[bool] = True
-    trusted: ClassVar[bool] = True
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.zeros(seen.traces.shape, dtype=bool)
 
-    def stop(self, walk: _Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         return limit, np.zeros(len(limit), dtype=bool)
 
 
 @dataclass(frozen=True)
-class Budget(CrossingRule):
+class Budget(CrossingRule, name="budget", trusted=True):
     """A fixed number of traces or of verifications, whichever is given (exactly one, at least 1)."""
 
     traces: int | None = setting(None, low=1)
     verifications: int | None = setting(None, low=1)
-    name: ClassVar[str] = "budget"
-    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
@@ -181,7 +164,7 @@ class Budget(CrossingRule):
 
 
 @dataclass(frozen=True)
-class Margin(CrossingRule):
+class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin", trusted=True):
     """The best answer leads the second best by `margin` in verifier score (thesis on fact checking, algorithm 2).
 
     Looked at once `min_valid` traces are verified; while they all give one answer, it takes `single_label`
@@ -191,13 +174,9 @@ class Margin(CrossingRule):
     margin: float = setting(0.15, low=0, what="a number of at least 0")
     min_valid: int = setting(3, low=1)
     single_label: int = setting(5, low=1)
-    name: ClassVar[str] = "margin"
-    trusted: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
     between_verifications: ClassVar[bool] = True
     raw_scores: ClassVar[bool] = True
     calibrates: ClassVar[bool] = True
-    reached: ClassVar[str] = "margin"
 
     @property
     def threshold(self) -> float:
@@ -223,7 +202,7 @@ class Margin(CrossingRule):
 
 
 @dataclass(frozen=True)
-class Agreement(CrossingRule):
+class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, reached="confidence"):
     """Adaptive consistency (Aggarwal et al. 2023): the leading answer would stay ahead with this confidence.
 
     Compares the two highest vote counts v1 >= v2 through the Beta posterior:
@@ -231,10 +210,6 @@ class Agreement(CrossingRule):
     """
 
     confidence: float = setting(0.95, low=0, high=1)
-    name: ClassVar[str] = "agreement"
-    trusted: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
-    reached: ClassVar[str] = "confidence"
 
     def strength(self, seen: Prefix) -> np.ndarray:
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
@@ -245,20 +220,15 @@ class Agreement(CrossingRule):
 
 
 @dataclass(frozen=True)
-class Window(StopRule):
+class Window(StopRule, name="window", reads={VOTES}, trusted=True):
     """Early-stopping self-consistency (Li et al. 2024): a block of `size` traces that all give one valid answer."""
 
     size: int = setting(low=1)
-    name: ClassVar[str] = "window"
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
-    trusted: ClassVar[bool] = True
 
     def holds(self, seen: Prefix) -> np.ndarray:
-        """At the end of each block of `size` traces that agree."""
         return (seen.traces % self.size == 0) & (seen.run >= self.size)
 
     def compared(self, seen: Prefix) -> Compared:
-        """The run of equal answers, at the end of each block."""
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
@@ -267,7 +237,6 @@ class OwnStop(Own, StopRule):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it declares; else votes."""
         return frozenset({VOTES}) if self.declared is None else self.declared
 
     def shown(self, seen: Prefix) -> Any:
@@ -290,18 +259,6 @@ def _lead_probability(first: int, second: int) -> float:
     return total / 2**n
 
 
-def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
-    """What a rule says of every example and step: bool (E, S). Raises ThinkbackError when it fails."""
-    with own_code(rule.said):
-        decided = np.asarray(rule.holds(rule.shown(seen)))
-    if decided.shape != seen.traces.shape or decided.dtype != bool:
-        raise ThinkbackError(
-            f"{rule.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
-            f"bool of shape {seen.traces.shape}, one for every example and step"
-        )
-    return decided
-
-
 def looked_at(steps: int, limit: np.ndarray, width: int) -> np.ndarray:
     """Where a rule is looked at: after every `width` steps and at the limit (E,); bool (E, steps)."""
     step = np.arange(1, steps + 1)
@@ -322,7 +279,7 @@ def _stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tupl
     return np.where(ruled, first + 1, limit), ruled
 
 
-def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same for a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,7 +31,7 @@ TOGETHER = 1024
 
 
 @dataclass(frozen=True)
-class Surrogate(Order):
+class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
     """The order `surrogate` with its settings; `docs/policies.md` says what each means."""
 
     features: tuple[str, ...] = ()
@@ -44,9 +43,6 @@ class Surrogate(Order):
     unseen: float = 0.5
     label_score: str = "mean"
     prior: Prior | None = None
-    name: ClassVar[str] = "surrogate"
-    predicts: ClassVar[bool] = True
-    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES, FEATURES})
 
     @property
     def lazy(self) -> bool:
@@ -63,7 +59,6 @@ class Surrogate(Order):
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """A weight for each feature and for what follows them."""
         return (*self.features, *STATE)
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
@@ -90,7 +85,11 @@ def pick(
     start = time.perf_counter()
     verified = code if verified is None else verified
     parts = [
-        _walk(code[rows], verified[rows] >= 0, score[rows], features[:, rows], generated[rows], settings, keep_weights)
+        _walk(
+            _State(code[rows], verified[rows] >= 0, score[rows], features[:, rows], settings),
+            generated[rows],
+            keep_weights,
+        )
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
     at, count, shown, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -98,21 +97,9 @@ def pick(
     return WalkSteps(at, count, limit, shown, final, unread, seconds, *(learnt if keep_weights else ()))
 
 
-def _walk(
-    code: np.ndarray,
-    usable: np.ndarray,
-    score: np.ndarray,
-    features: np.ndarray,
-    generated: np.ndarray,
-    settings: Surrogate,
-    keep_weights: bool,
-) -> tuple[np.ndarray, ...]:
-    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together.
-
-    `usable` bool (E, T): the valid traces that may be picked.
-    """
-    state = _State(code, usable, score, features, settings)
-    examples, traces = code.shape
+def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
+    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together."""
+    settings, (traces, examples) = state.settings, state.code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
     shown = np.zeros((traces + 2, examples), dtype=np.int32)
     count = np.zeros(examples, dtype=np.int32)
@@ -122,8 +109,8 @@ def _walk(
     lazy = settings.lazy
     now = generated.astype(np.int32)
     if lazy:  # until enough traces can be verified, or the cap
-        enough = np.cumsum(usable, axis=1) >= settings.bootstrap
-        now = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, now).astype(np.int32)
+        enough = np.cumsum(state.usable, axis=0) >= settings.bootstrap
+        now = np.where(enough.any(axis=0), enough.argmax(axis=0) + 1, now).astype(np.int32)
     shown[0] = now
     going = np.ones(examples, dtype=bool)
     for step in range(traces + 1):
@@ -152,7 +139,10 @@ def _walk(
 
 
 class _State:
-    """What the surrogates of all examples know: votes, observed scores, weights w (d, E) and P (d, d, E)."""
+    """What the surrogates of all examples know: votes, observed scores, weights w (d, E) and P (d, d, E).
+
+    `usable` bool (E, T): the valid traces that may be picked.
+    """
 
     def __init__(
         self, code: np.ndarray, usable: np.ndarray, score: np.ndarray, features: np.ndarray, settings: Surrogate

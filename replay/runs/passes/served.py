@@ -16,7 +16,8 @@ from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
-from replay.sampling.declared import Untrusted
+from replay.sampling.declared import Rule, likeness
+from replay.sampling.prefix import Prefix
 from toolkit.errors import ThinkbackError
 
 
@@ -154,39 +155,39 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
     on = Evaluator(block.slice(0, min(CHECKED_EXAMPLES, len(block.examples))), [])
     checked: set[Hashable] = set()
     for policy in (part for whole in policies for part in nested(whole)):
-        for rule in policy.untrusted_rules(on):
-            seen = (rule.same, id(rule.seen))  # policies of one walk are shown the very same
-            if seen in checked:
+        for rule, seen in policy.untrusted_rules(on):
+            key = likeness(rule), id(seen)  # policies of one walk are shown the very same
+            if key in checked:
                 continue
-            checked.add(seen)
-            name = f"{rule.rule} of policy `{policy.name}`"
-            step = _looks_ahead(rule)
+            checked.add(key)
+            name = f"{rule.said} of policy `{policy.name}`"
+            step = _looks_ahead(rule, seen)
             if step is not None:
                 raise ThinkbackError(
                     f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
                 )
-            if _depends_on_other_examples(rule):
+            if _depends_on_other_examples(rule, seen):
                 raise ThinkbackError(
                     f"{name} looks at other examples: its {rule.says}s change when some of them are left out"
                 )
 
 
-def _looks_ahead(rule: Untrusted) -> int | None:
+def _looks_ahead(rule: Rule, seen: Prefix) -> int | None:
     """First step after which what the rule says depends on what comes later (None: nowhere).
 
     Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
     """
-    whole = rule.decide(rule.seen)
+    whole = rule.decide(seen)
     for steps in range(1, whole.shape[1]):
-        cut = rule.decide(rule.seen.first(steps))
+        cut = rule.decide(seen.first(steps))
         if (cut != whole[:, :steps]).any():
             return int(np.flatnonzero((cut != whole[:, :steps]).any(axis=0))[0]) + 1
     return None
 
 
-def _depends_on_other_examples(rule: Untrusted) -> bool:
+def _depends_on_other_examples(rule: Rule, seen: Prefix) -> bool:
     """Whether what the rule says of an example depends on which other examples there are."""
-    whole = rule.decide(rule.seen)
+    whole = rule.decide(seen)
     examples = len(whole)
     parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]
-    return any((rule.decide(rule.seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)
+    return any((rule.decide(seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)

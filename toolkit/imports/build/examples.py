@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,7 +11,6 @@ import polars as pl
 from toolkit.answers import normalise, read_answers
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import AnswerRules, ImportMapping
-from toolkit.log import schema_of
 
 _TOLD = "__told"
 _DIGITS = 20
@@ -21,13 +21,11 @@ _BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
 @dataclass(frozen=True)
 class ImportedExamples:
-    """`table`: the examples. `ids`: the example_id of each source row. `split`: ids that meant several questions."""
+    """`table`: the examples. `ids`: the example_id of each source row. `counts`: by the names of the notes."""
 
     table: pl.DataFrame
     ids: pl.Series
-    split: int
-    trusted: int  # ids with several questions of which the first was kept
-    unread_gold: int  # examples whose gold was there, and could not be read
+    counts: Mapping[str, int]
 
 
 def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
@@ -35,13 +33,8 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
     It begins with the id, so that the rows of an id are neighbours in the keys' order.
     """
-    contract = schema_of("examples")
     names = ["example_id", *_told_by(mapping)] if mapping.ids != "trust" else ["example_id"]
-    columns = [
-        rows.typed(f"examples.{name}", mapping.examples.columns[name], contract[name].dtype,
-                   required=not contract[name].nullable).alias(name)
-        for name in names
-    ]  # fmt: skip
+    columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
     frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
     ids, told = frame["example_id"], names[1:]
     if not told:
@@ -72,12 +65,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 
     `several`: the ids of several questions, where rows of further ones come with other parts of the source.
     """
-    contract = schema_of("examples")
-    columns = {}
-    for name, value in mapping.examples.columns.items():
-        key = f"examples.{name}"
-        made = rows.typed(key, value, contract[name].dtype, required=not contract[name].nullable)
-        columns[name] = rows.sound(key, value, made)
+    columns = {name: rows.column("examples", name, value) for name, value in mapping.examples.columns.items()}
     for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))
@@ -93,8 +81,8 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
-    split = several.len() if mapping.ids != "trust" else 0
-    return ImportedExamples(table, frame["example_id"], split, several.len() - split, unread)
+    counts = {"trusted" if mapping.ids == "trust" else "ids_split": several.len(), "unread_gold": unread}
+    return ImportedExamples(table, frame["example_id"], counts)
 
 
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:

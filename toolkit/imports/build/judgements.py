@@ -8,35 +8,14 @@ is unjudged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from toolkit.answers import judge, normalise, read_answers
+from toolkit.imports.build.traces import CountedTraces
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping, TraceTable
 
 _PAIR = ("example_id", "answer")
-
-
-@dataclass(frozen=True)
-class _JudgedTraces:
-    """Traces with `answer`, `correct`, `opaque` and `contested`; and what happened, in traces."""
-
-    frame: pl.DataFrame
-    nulls: int  # answers that could not be read
-    opaque: int
-    null_right: int  # null answers that the source called right
-    changed: int  # verdicts of the source that are others now
-    by_conflict: int  # traces whose equal answers the source judged differently
-    contested: int  # traces that keep their own verdicts, though equal answers have others
-    judged_here: int  # verdicts that the source did not have: answers compared with gold
-    as_equal: int  # and those of equal answers that it judged
-    without_gold: int  # traces that rejudging left as they were, since they have no gold
-    open_examples: int  # examples without a verdict
-    undecided: int  # opaque traces without a verdict
-    reread: int  # mapped answers that reading changed
-    blind_examples: int  # examples with labels and verdicts but no gold
 
 
 def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
@@ -79,15 +58,15 @@ def possible_marks(mapping: ImportMapping) -> set[str]:
 
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
-) -> _JudgedTraces:
-    """Settle `correct` and `contested` for every trace of `frame`, which `with_answers` made; see the module's words.
+) -> CountedTraces:
+    """`correct` and `contested` of every trace of `frame`, which `with_answers` made; see the module's words.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
     """
     frame = _with_reference(frame, examples)
     opaque, verdict, correct = pl.col("opaque"), pl.col("verdict"), pl.col("correct")
     example, unread = pl.col("example_id"), pl.col("answer").is_null()
-    before = frame.select(nulls=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
+    before = frame.select(null_answers=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
     how = mapping.answers.judge
     ours = judge(frame["answer"], frame["gold"], how) if how != "source" else pl.repeat(None, frame.height, eager=True)
     frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
@@ -101,18 +80,19 @@ def judge_traces(
     frame, by_conflict = _settle_conflicts(rows, mapping, frame)
     frame = _fill(frame)
     after = frame.select(
-        opaque=opaque.sum(),
+        opaque_answers=opaque.sum(),
         contested=pl.col("contested").sum(),
-        changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
+        judgements_changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
         judged_here=(verdict.is_null() & correct.is_not_null() & ~unread & ~pl.col("alike")).sum(),
         as_equal=(verdict.is_null() & correct.is_not_null() & ~unread & pl.col("alike")).sum(),
         without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
-        open_examples=example.filter(correct.is_null()).n_unique(),
+        unjudged_examples=example.filter(correct.is_null()).n_unique(),
         undecided=(opaque & verdict.is_null()).sum(),
         reread=pl.col("reread").sum(),
         blind_examples=example.filter(pl.col("blind") & ~opaque & verdict.is_not_null()).n_unique(),
     )
-    return _JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))
+    counts = {**before.row(0, named=True), **after.row(0, named=True), "by_conflict": by_conflict}
+    return CountedTraces(frame, counts)
 
 
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:

@@ -17,18 +17,9 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
 from toolkit.imports.files.found_files import likely_bytes
+from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
-from toolkit.imports.map.opening import (
-    Beside,
-    beside,
-    by_row_order,
-    every_value,
-    needed_columns,
-    opened_rows,
-    source_rules,
-    text_columns,
-)
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files, source_blocks
@@ -71,22 +62,22 @@ def source_parts(
     plan: ImportMapping, sources: Sequence[str], folder: Path, prepared: PreparedSources | None = None
 ) -> SourceParts:
     """Read the source of a mapping; a large one is laid into `folder`, which must stay while parts are read."""
-    rules = source_rules(plan) if prepared is None else replace(source_rules(plan), runs=prepared.runs)
+    rules = opening.source_rules(plan) if prepared is None else replace(opening.source_rules(plan), runs=prepared.runs)
     found = find_sources(sources, rules)
     other = None
     if plan.join is not None:
         place = found.folder if prepared is None else prepared.folder
-        other = beside(plan, plan.join, read_beside(plan.join.file, place, text_columns(plan)))
+        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, opening.text_columns(plan)))
     large = likely_bytes([file.address for file in found.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, found, rules, other, folder) if large else None
     made = replace(parts or _whole(plan, found, rules, other), left_out=found.left_out)
     return made if prepared is None else replace(made, files=prepared.files)
 
 
-def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Beside | None) -> SourceParts:
+def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
     source = read_files(found, rules)
     _check_rows(plan, found, source.table.frame.height, 0, 0)
-    every = opened_rows(plan, source.table, other)
+    every = opening.opened_rows(plan, source.table, other)
     rows = every.where("where", plan.where)
     _check_rows(plan, found, source.table.frame.height, every.frame.height, rows.frame.height)
     return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
@@ -105,7 +96,7 @@ class _LooksAtOtherRows(Exception):
 
 
 def _sorted_parts(
-    plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Beside | None, folder: Path
+    plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: opening.Beside | None, folder: Path
 ) -> SourceParts | None:
     """Parts of a source that is sorted on disk; None where all rows must be seen at once."""
     opened = 0
@@ -113,15 +104,15 @@ def _sorted_parts(
 
     def prepare(table: SourceTable) -> Prepared:
         nonlocal opened, others
-        every = opened_rows(plan, table, other)
-        if not all(map(every.row_by_row, every_value(plan))):
+        every = opening.opened_rows(plan, table, other)
+        if not all(map(every.row_by_row, opening.every_value(plan))):
             raise _LooksAtOtherRows
         opened += every.frame.height
         rows = every.where("where", plan.where)
         keys = example_keys(rows, plan)
-        names = needed_columns(plan, rows.frame.columns)
+        names = opening.needed_columns(plan, rows.frame.columns)
         others = tuple(name for name in rows.frame.columns if name not in names)
-        hashes = [content_hashes(rows.frame)] if by_row_order(plan) else []
+        hashes = [content_hashes(rows.frame)] if opening.by_row_order(plan) else []
         kept = rows.frame.select(names).with_columns(hashes)
         return SourceTable(kept, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
 

@@ -404,7 +404,6 @@ class _Sampled:
     gold: pl.DataFrame
 
     def counts(self) -> pl.DataFrame:
-        """What was read in each data set and pool."""
         correct, unread = pl.col("correct"), pl.col("answer").is_null()
         grouped = self.traces.group_by("dataset", "pool").agg(
             traces=pl.len(), judged=correct.count(), right=correct.sum(), unread=(unread & _PLAIN).sum()

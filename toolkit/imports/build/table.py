@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import polars as pl
@@ -34,18 +34,19 @@ WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "cl
 
 
 _NOTES = {
-    "duplicates": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
-    "numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given further ones]",
+    "duplicates_dropped": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
+    "duplicates_numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given"
+    " further ones]",
     "repeated": "{n} [trace is|traces are] numbered by row order, and the second half of [its|their] example's rows"
     " repeats the first: was a run appended twice?",
     "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
     " runs of their own? Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
-    "split": "{n} [example_id|example_ids] had different questions{gold}: now one id each, by its hash",
-    "gaps": "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not replayed",
+    "ids_split": "{n} [example_id|example_ids] had different questions{gold}: now one id each, by its hash",
+    "behind_gaps": "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not replayed",
     "trusted": '{n} [example_id has|example_ids have] different questions: the first was kept (`ids = "trust"`)',
     "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
     " [it has|they have] none",
-    "nulls": "{n} [trace has|traces have] no readable answer (counted as wrong)",
+    "null_answers": "{n} [trace has|traces have] no readable answer (counted as wrong)",
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
@@ -58,7 +59,7 @@ _NOTES = {
     " judged",
     "blind_examples": "{n} [example has|examples have] labels and no gold, by which a verdict could be checked:"
     " unjudged; map `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
-    "open_examples": "{n} [example is|examples are] unjudged",
+    "unjudged_examples": "{n} [example is|examples are] unjudged",
 }
 """What is said of each count that is not 0: one line for everything that a user might not take for granted.
 
@@ -135,7 +136,7 @@ def import_table(
                 written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
                 shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
         if source.several is not None:
-            counts["split"] = source.several.len()  # each once, in however many parts its questions are
+            counts["ids_split"] = source.several.len()  # each once, in however many parts its questions are
         if not counts["traces"]:
             raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
@@ -171,11 +172,9 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
     solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
     judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
     tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
-    told = {**vars(examples), **vars(solved), **vars(judged)}
-    counts = {name: count for name, count in told.items() if isinstance(count, int)}
-    counts |= {f"repeats_{name}": count for name, count in vars(solved.repeats).items()}
+    counts = {**examples.counts, **solved.counts, **judged.counts, "behind_gaps": behind_gaps(judged.frame)}
     counts |= {name: table.height for name, table in tables.items()}
-    counts |= {"gaps": behind_gaps(judged.frame), "veiled": judged.opaque - judged.undecided}
+    counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
     return _Part(marked, {name: table for name, table in tables.items() if table.height}, judged.frame, counts)
 
 
@@ -251,14 +250,14 @@ def _agreeing(words: str, count: int) -> str:
 
 
 def _report(
-    out: Path, title: str, source: SourceParts, counts: Mapping[str, int], plan: ImportMapping, rejudge: bool
+    out: Path, title: str, source: SourceParts, counts: Counter[str], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
     repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
-    found = {**counts, "repeated": repeated}
-    if is_constant(plan.examples.columns["example_id"]):
-        del found["split"]  # ids are meant to be the questions' hashes
+    found = {**counts, "repeated": repeated, "rows_read": source.read, "rows_used": source.used}
     told = {words: found.get(name, 0) for name, words in _NOTES.items()}
+    if is_constant(plan.examples.columns["example_id"]):
+        del told[_NOTES["ids_split"]]  # ids are meant to be the questions' hashes
     gold = " or golds" if plan.ids == "gold" else ""
     notes = [
         _agreeing(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
@@ -269,23 +268,13 @@ def _report(
     if source.left_out:
         does = "does" if source.left_out == 1 else "do"
         notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
-    if rejudge or counts["changed"]:
+    if rejudge or counts["judgements_changed"]:
         why = "`--rejudge` compares again" if rejudge else "so the log's rules want it"
-        notes.append(f"{counts['changed']:,} of the source's verdicts changed: {why}")
+        notes.append(f"{counts['judgements_changed']:,} of the source's verdicts changed: {why}")
     return ImportReport(
         log=out,
         name=title,
-        rows_read=source.read,
-        rows_used=source.used,
-        **{name: counts.get(name, 0) for name in ("examples", "traces", "verifications", "features")},
-        null_answers=counts["nulls"],
-        opaque_answers=counts["opaque"],
-        judgements_changed=counts["changed"],
-        duplicates_dropped=counts["duplicates"],
-        duplicates_numbered=counts["numbered"],
-        ids_split=counts["split"],
-        unjudged_examples=counts["open_examples"],
-        behind_gaps=counts["gaps"],
+        **{one.name: found.get(one.name, 0) for one in fields(ImportReport) if one.type == "int"},
         readings=check_readings(out, plan, counts["reread"]),
         notes=tuple(notes),
     )

@@ -16,7 +16,6 @@ from toolkit.errors import counted
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
 from toolkit.imports.map.opening import by_row_order
-from toolkit.log import schema_of
 from toolkit.log.contract.schema import CALL_COSTS
 
 CONTENT = "__content"
@@ -33,50 +32,26 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True)
-class _Repeats:
-    """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
-
-    Samples that are all `alike` may be just that, unless no run is `single`, of several examples.
-    """
-
-    unlike: int = 0
-    alike: int = 0
-    single: int = 0  # runs that do not repeat themselves
-    ordered: int = 0  # examples with such runs
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """Traces with ids and parents; `duplicates` were dropped, `numbered` got further indices.
-
-    `repeats` are numbered by the order of rows that come twice, as in a run that was appended to itself. `namesakes`
-    are of one run, and of several files of one name.
-    """
+class CountedTraces:
+    """Traces, and what happened to them: numbers by the names of the notes and of the report."""
 
     frame: pl.DataFrame
-    duplicates: int
-    numbered: int
-    repeats: _Repeats
-    namesakes: int
+    counts: Mapping[str, int]
 
 
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
     """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
     table = mapping.traces[group]
     taken = rows.where("traces.where", table.where)
-    contract = schema_of("traces")
     made = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
-        key = f"traces.{name}"
         if name == "correct":
-            series = verdicts(taken, key, value)
+            made.append(verdicts(taken, "traces.correct", value).alias(name))
         elif name == "sample_index" and value == ROW_ORDER:
-            series = pl.Series([None] * taken.frame.height, dtype=pl.Int32)
+            made.append(pl.Series(name, [None] * taken.frame.height, dtype=pl.Int32))
         else:
-            needed = not contract[name].nullable or name == "trace_id"
-            series = taken.typed(key, value, contract[name].dtype, required=needed)
-        made.append(taken.sound(key, value, series).alias(name))
+            made.append(taken.column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
         made.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
@@ -102,7 +77,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> _Solved:
+def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -110,16 +85,16 @@ def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) 
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     solves = frame.filter(pl.col("action") == "solve").with_columns(parent_id=pl.lit(None, pl.String))
     solves, dropped, numbered = _index(rows, mapping, solves)
-    solves = _name(solves)
+    whole = solves = _name(solves)
     revisions = frame.filter(pl.col("action") != "solve")
-    if not revisions.height:
-        return _Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
-    revisions = _find_parents(rows, revisions, solves)
-    revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
-    revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
-    whole = pl.concat([solves, revisions], how="diagonal_relaxed")
-    repeats, namesakes = _repeats(rows, mapping, whole), _namesakes(rows, whole)
-    return _Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
+    if revisions.height:
+        revisions = _find_parents(rows, revisions, solves)
+        revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
+        revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
+        whole = pl.concat([solves, revisions], how="diagonal_relaxed")
+        dropped, numbered = dropped + orphans + more_dropped, numbered + more_numbered
+    counts = {"duplicates_dropped": dropped, "duplicates_numbered": numbered, "namesakes": _namesakes(rows, whole)}
+    return CountedTraces(whole, counts | _repeats(rows, mapping, whole))
 
 
 def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
@@ -176,11 +151,15 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
     return int(told.filter(pl.col("paths") > 1)["traces"].sum())
 
 
-def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> _Repeats:
-    """Compare the halves of the runs that are numbered by row order."""
+def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
+    """Counts of runs that are numbered by row order, and whose second half of source rows repeats the first exactly.
+
+    `unlike`, `alike`: their traces, since samples that are all alike may be just that. `single`: runs that do not
+    repeat themselves; `ordered`: examples.
+    """
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
-        return _Repeats()
+        return {}
     codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
     coded = ordered.select(*_RUN, "sample_index", code=codes.gather(ordered["row"])).sort("sample_index")
     half = pl.len() // 2
@@ -191,12 +170,12 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> _
     )
     twice, alike = pl.col("twice"), pl.col("kinds") == 1
     found = runs.select(
-        unlike=pl.col("size").filter(twice & ~alike).sum(),
-        alike=pl.col("size").filter(twice & alike).sum(),
-        single=(~twice).sum(),
-        ordered=pl.col("example_id").n_unique(),
+        repeats_unlike=pl.col("size").filter(twice & ~alike).sum(),
+        repeats_alike=pl.col("size").filter(twice & alike).sum(),
+        repeats_single=(~twice).sum(),
+        repeats_ordered=pl.col("example_id").n_unique(),
     )
-    return _Repeats(**found.row(0, named=True))
+    return found.row(0, named=True)
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:
@@ -268,17 +247,13 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
 
     `rows` are the source rows of `traces`, in their order.
     """
-    contract = schema_of("verifications")
     parts = []
     for verifier in table.verifiers:
-        made = [traces["trace_id"], traces["example_id"]]
-        for name, value in verifier.items():
-            key = f"verifiers.{name}"
-            series = rows.typed(key, value, contract[name].dtype, required=name == "verifier")
-            made.append(rows.sound(key, value, series).alias(name))
+        own = [rows.column("verifications", name, value, "verifiers") for name, value in verifier.items()]
         # A plain number says what any call costs, and not that there was one.
         paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
-        parts.append(pl.DataFrame(made).filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
+        every = pl.DataFrame([traces["trace_id"], traces["example_id"], *own])
+        parts.append(every.filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 

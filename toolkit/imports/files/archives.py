@@ -40,7 +40,6 @@ class Allowance:
 
     @classmethod
     def of(cls, what: str, packed: int) -> Allowance:
-        """For something of so many packed bytes."""
         return cls(what, ROOM + RATIO * packed)
 
     def take(self, count: int) -> None:
@@ -53,45 +52,39 @@ class Allowance:
             )
 
 
-class _Counted(io.RawIOBase):
+class ByteStream(io.RawIOBase):
+    """A stream of the pieces that a function gives, of at most so many bytes each; the last is empty."""
+
+    def __init__(self, piece: Callable[[int], bytes]):
+        self._piece = piece
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        piece = self._piece(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
     """A stream of unpacked bytes whose number and, where one is given, checksum are watched."""
+    seen = 0
 
-    def __init__(self, stream: IO[bytes], allowance: Allowance, crc: int | None = None):
-        self._stream, self._allowance, self._crc, self._seen = stream, allowance, crc, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        what = self._allowance.what
+    def read(size: int) -> bytes:
+        nonlocal seen
         try:
-            piece = self._stream.read(min(len(buffer), _PIECE))
+            piece = stream.read(min(size, _PIECE))
         except _BROKEN as error:
-            raise ThinkbackError(f"`{what}` is damaged: {first_line(error)}") from None
-        self._allowance.take(len(piece))
-        if self._crc is not None:
-            self._seen = zlib.crc32(piece, self._seen)
-            if not piece and self._seen != self._crc:
-                raise ThinkbackError(f"`{what}` is damaged: a member's checksum differs")
-        buffer[: len(piece)] = piece
-        return len(piece)
+            raise ThinkbackError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
+        allowance.take(len(piece))
+        if crc is not None:
+            seen = zlib.crc32(piece, seen)
+            if not piece and seen != crc:
+                raise ThinkbackError(f"`{allowance.what}` is damaged: a member's checksum differs")
+        return piece
 
-
-class _Slice(io.RawIOBase):
-    """Some bytes of a file."""
-
-    def __init__(self, file: IO[bytes], start: int, length: int):
-        self._file, self._at, self._end = file, start, start + length
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        self._file.seek(self._at)
-        piece = self._file.read(min(len(buffer), self._end - self._at))
-        self._at += len(piece)
-        buffer[: len(piece)] = piece
-        return len(piece)
+    return io.BufferedReader(ByteStream(read), _PIECE)
 
 
 @dataclass(frozen=True)
@@ -119,10 +112,9 @@ class Archive:
             plain = info.compress_type != _ZSTD
             stream = self._zip.open(info) if plain else _unpacked_zstd(self._packed(info))
             with stream:
-                yield io.BufferedReader(_Counted(stream, self._allowance, None if plain else info.CRC), _PIECE)
+                yield _counted(stream, self._allowance, None if plain else info.CRC)
 
     def read(self, name: str) -> bytes:
-        """One member, whole."""
         with self.open(name) as stream:
             return stream.read()
 
@@ -131,8 +123,17 @@ class Archive:
         mark, _, name, extra = _HEADER.unpack(self._file.read(_HEADER.size))
         if mark != b"PK\x03\x04":
             raise zipfile.BadZipFile("a member's header is not where the directory says")
-        start = info.header_offset + _HEADER.size + name + extra
-        return io.BufferedReader(_Slice(self._file, start, info.compress_size))
+        at = info.header_offset + _HEADER.size + name + extra
+        end = at + info.compress_size
+
+        def read(size: int) -> bytes:
+            nonlocal at
+            self._file.seek(at)
+            piece = self._file.read(min(size, end - at))
+            at += len(piece)
+            return piece
+
+        return io.BufferedReader(ByteStream(read))
 
 
 @contextmanager
@@ -145,10 +146,13 @@ def open_archive(what: str, file: IO[bytes], allowance: Allowance | None = None)
 
 
 @contextmanager
-def unpacked(packed: IO[bytes], ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
-    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`."""
+def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
+    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`; without one, as they are."""
+    if not ending:
+        yield packed
+        return
     with _named(allowance.what), UNPACKERS[ending](packed) as stream:
-        yield io.BufferedReader(_Counted(stream, allowance), _PIECE)
+        yield _counted(stream, allowance)
 
 
 def _unpacked_zstd(packed: IO[bytes]) -> IO[bytes]:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 import polars as pl
 
 from toolkit.errors import ThinkbackError
+from toolkit.imports.files.archives import UNPACKERS
 
 _PLACE = re.compile(r"\{([^\W\d]\w*)\}|\*")
 
@@ -35,23 +36,21 @@ def columns_of(pattern: str) -> list[str]:
     return [name for name in _PLACE.findall(pattern) if name]
 
 
-def columns_of_path(pattern: str, path: str, endings: Sequence[str] = ()) -> dict[str, str]:
-    """What the columns of a pattern are for a file. `endings`, of compressed files, need not be in the pattern.
-
-    ThinkbackError where the path does not fit.
-    """
-    found = _columns(pattern, path, endings)
+def columns_of_path(pattern: str, path: str) -> dict[str, str]:
+    """What the columns of a pattern are for a file. ThinkbackError where its path does not fit."""
+    found = _columns(pattern, path)
     if found is None:
         raise ThinkbackError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
     return found
 
 
-def fits_pattern(pattern: str, path: str, endings: Sequence[str] = ()) -> bool:
+def fits_pattern(pattern: str, path: str) -> bool:
     """Whether a path ends as a pattern does."""
-    return _columns(pattern, path, endings) is not None
+    return _columns(pattern, path) is not None
 
 
-def _columns(pattern: str, path: str, endings: Sequence[str]) -> dict[str, str] | None:
+def _columns(pattern: str, path: str) -> dict[str, str] | None:
+    """The columns of a path; the endings of compressed files need not be in the pattern."""
     parts, at = [], 0
     for place in _PLACE.finditer(pattern):
         parts += [re.escape(pattern[at : place.start()]), f"(?P<{place[1]}>[^/]+)" if place[1] else "[^/]*"]
@@ -60,7 +59,7 @@ def _columns(pattern: str, path: str, endings: Sequence[str]) -> dict[str, str] 
     folders = pattern.count("/") + 1
     end = "/".join(PurePosixPath(path).parts[-folders:])
     plain = end
-    for ending in endings:
+    for ending in UNPACKERS:
         plain = plain.removesuffix(ending)
     # In linear time, whatever the pattern: a mapping may be somebody else's.
     found = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()

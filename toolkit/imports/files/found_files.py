@@ -16,15 +16,15 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, counted, first_line
-from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
-from toolkit.imports.files.file_names import relative
+from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
+from toolkit.imports.files.file_names import fits_pattern, relative
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -55,12 +55,10 @@ class FoundFile:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return PurePosixPath(self.path).name
 
     @property
     def ending(self) -> str:
-        """What its name ends in, in lower case."""
         return PurePosixPath(self.path).suffix.lower()
 
     @property
@@ -81,7 +79,6 @@ class FoundFile:
             yield cast(BinaryIO, copy)
 
     def read(self) -> bytes:
-        """All of its bytes."""
         with self.open() as stream:
             return stream.read()
 
@@ -131,7 +128,6 @@ class _Source:
     named: bool = False
 
     def below(self, folder: str) -> list[str]:
-        """The files in a folder and below it."""
         return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
 
     def address(self, name: str) -> str:
@@ -203,12 +199,9 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
             archive.seekable() as packed,
             open_archive(archive.address, packed, allowance) as unzipped,
             unzipped.open(name) as stream,
+            unpacked(stream, packing, allowance) as plain,
         ):
-            if not packing:
-                yield stream
-                return
-            with unpacked(stream, packing, allowance) as plain:
-                yield plain
+            yield plain
 
     folder = PurePosixPath(archive.path).with_suffix("")
     safe = [part for part in inner.parts if part not in _NO_NAMES]
@@ -221,12 +214,9 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
-        with _packed(address) as packed:
-            if not packing:
-                yield packed
-                return
-            with unpacked(packed, packing, Allowance.of(address, size())) as plain:
-                yield plain
+        allowance = Allowance.of(address, size() if packing else 0)
+        with _packed(address) as packed, unpacked(packed, packing, allowance) as plain:
+            yield plain
 
     def digest() -> str:
         with _packed(address) as packed:
@@ -247,25 +237,14 @@ def _packed(address: str) -> Iterator[io.BufferedReader]:
             packed = opened.enter_context(fsspec.open(address, "rb"))
         except _BROKEN as error:
             raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-        yield io.BufferedReader(_Guarded(packed, address))
 
+        def read(size: int) -> bytes:
+            try:
+                return bytes(packed.read(size))
+            except _BROKEN as error:
+                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
 
-class _Guarded(io.RawIOBase):
-    """A stream of which no read fails but in a line that names it."""
-
-    def __init__(self, stream: Any, address: str):
-        self._stream, self._address = stream, address
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        try:
-            piece = self._stream.read(len(buffer))
-        except _BROKEN as error:
-            raise ThinkbackError(f"source `{self._address}` can't be read: {first_line(error)}") from None
-        buffer[: len(piece)] = piece
-        return len(piece)
+        yield io.BufferedReader(ByteStream(read))
 
 
 def _place_of(address: str) -> str:
@@ -317,32 +296,23 @@ class _Addresses:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class FolderRules:
-    """Which files of a folder are meant: those of which `fits` holds for their path, where it is given.
+def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _Addresses:
+    """The files that names, globs and folders mean. ThinkbackError where there are none.
 
-    The path is from the folder, and where none fits so, the whole one. `pattern` says so to people; `beside` is a file
-    of the folder that is none of them.
+    Of a folder those are meant whose path from it fits the `pattern`, or where none does so, the whole one; `beside` is
+    a file of the folder that is none of them.
     """
-
-    pattern: str | None = None
-    fits: Callable[[str], bool] | None = None
-    beside: str | None = None
-
-
-def find_tables(sources: Sequence[str], rules: FolderRules) -> _Addresses:
-    """The files that names, globs and folders mean. ThinkbackError where there are none."""
-    each = [_find(str(source), rules) for source in sources]
+    each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
         raise ThinkbackError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for found in each for file in found.files))
     return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
 
-def _find(source: str, rules: FolderRules) -> _Addresses:
+def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
     """The tables that a file name, glob or folder means, sorted."""
     with _looking(source) as there:
-        parts = [] if there.files else [_of_folder(there, folder, rules) for folder in there.folders]
+        parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
         found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
     if not found:
         raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
@@ -350,24 +320,25 @@ def _find(source: str, rules: FolderRules) -> _Addresses:
         return _Addresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address, found))
     alone = there.folders == [there.root]
-    beside = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
-    return _Addresses(addresses, beside, sum(others for _, others in parts))
+    near = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
+    return _Addresses(addresses, near, sum(others for _, others in parts))
 
 
-def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[str], int]:
+def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
     """The tables that a folder means, and how many others it has. ThinkbackError where it has none."""
     source = there.text if folder == there.root else folder
     places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
     known = {name: place for name, place in places.items() if format_of(name) is not None}
-    known = {name: place for name, place in known.items() if place != rules.beside}
+    known = {name: place for name, place in known.items() if place != beside}
     if not known:
         endings = ", ".join(f"`{ending}`" for ending in TABLES)
         raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
-    if rules.fits is None:
+    if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
-    fitting = [name for name, place in known.items() if rules.fits(place)] or list(filter(rules.fits, known))
+    fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
+    fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
     if not fitting:
-        told = f"none of its files fits the mapping's `path`, `{rules.pattern}`"
+        told = f"none of its files fits the mapping's `path`, `{pattern}`"
         raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
     return fitting, len(known) - len(fitting)
 
@@ -397,31 +368,15 @@ def format_of(address: str) -> str | None:
 
 def chunks(address: str, size: int) -> Iterator[bytes]:
     """What a file holds, in pieces of about `size` bytes; all of it at once for -1."""
-    with ExitStack() as opened:
-        try:
-            stream = opened.enter_context(_unpacked(address))
-            piece = stream.read(size) if size > 0 else stream.read()
-        except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-        while piece:
-            yield bytes(piece)
-            try:
-                piece = stream.read(size) if size > 0 else b""
-            except _BROKEN as error:
-                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-
-
-@contextmanager
-def _unpacked(address: str) -> Iterator[IO[bytes] | Any]:
     import fsspec
 
-    packing = _packing(str(plain_path(address)))
-    with fsspec.open(address, "rb") as handle:
-        if not packing:
-            yield handle
-            return
-        with UNPACKERS[packing](handle) as stream:
-            yield stream
+    unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
+    try:
+        with fsspec.open(address, "rb") as packed, unpack(packed) as stream:
+            while piece := stream.read(size) if size > 0 else stream.read():
+                yield bytes(piece)
+    except _BROKEN as error:
+        raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
 
 
 def local_path(address: str) -> Path | None:

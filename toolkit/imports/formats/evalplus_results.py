@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from toolkit.errors import ThinkbackError
 from toolkit.imports.files.found_files import FoundFile
-from toolkit.imports.formats.file_rows import members, objects, parsed_object, text
+from toolkit.imports.formats.file_rows import members, named_part, objects, parsed_object, text, texts
 from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
@@ -31,8 +31,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
 
 
 def _model(file: FoundFile) -> str:
-    found = _NAME.fullmatch(file.name)
-    own = found[1] if found else file.name.rpartition(".")[0]
+    own = named_part(_NAME, file)
     folders = [part.removesuffix(".zip") for part in reversed(PurePosixPath(file.place).parent.parts)]
     told = (name for name in (own, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
     return next(told, own or file.folder or "evalplus")
@@ -60,7 +59,5 @@ def _rows(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
                 "model": model,
                 "pool": pool,
                 "index": index,
-                "solution": text(entry.get("solution")),
-                "base_status": text(entry.get("base_status")),
-                "plus_status": text(entry.get("plus_status")),
+                **texts(entry, "solution", "base_status", "plus_status"),
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -113,6 +114,11 @@ def text(value: Any) -> str | None:
     return found.encode(errors="replace").decode()
 
 
+def texts(row: Mapping[str, Any], *names: str) -> dict[str, str | None]:
+    """Some values of a row as texts."""
+    return {name: text(row.get(name)) for name in names}
+
+
 def number(value: Any) -> float | None:
     """A number; None for NaN, which means that nothing was measured, for infinities, and for what is none."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
@@ -123,3 +129,9 @@ def count(value: Any) -> int | None:
     """A whole number that is not negative; None for others."""
     found = number(value)
     return int(found) if found is not None and found >= 0 and found == int(found) else None
+
+
+def named_part(pattern: re.Pattern[str], file: FoundFile) -> str:
+    """The first group of a pattern that a file's name has; else the name without its ending."""
+    found = pattern.fullmatch(file.name)
+    return found[1] if found else file.name.rpartition(".")[0]

@@ -44,7 +44,6 @@ class FileHead:
     fault: str | None = None
 
     def has(self, *keys: str) -> bool:
-        """Whether all these keys are there."""
         return self.keys.issuperset(keys)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,6 @@ class Detected:
     others: int
 
     def __str__(self) -> str:
-        """What was taken, in a line."""
         beside = f"; {counted(self.others, 'other file')} beside them left out" if self.others else ""
         return f"taken as {self.format.name} ({self.format.title}): {counted(len(self.files), 'file')}{beside}"
 
@@ -63,50 +62,38 @@ def import_format(
     the format's own. ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
     """
     given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
-    if name == "auto":
-        detected = detect_format(given)
-        return _imported(detected.format, detected.files, out, title, rejudge, settings, [str(detected)])
-    require_known(name, FORMATS, f"unknown format `{name}`")
-    form = FORMATS[name]
-    try:
-        return _imported(form, find_files(given, form.takes), out, title, rejudge, settings, [])
-    except ThinkbackError as error:
-        other = _other_format(given, form)
-        if other is None:
-            raise
-        raise ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
-
-
-def _other_format(sources: Sequence[str], form: KnownFormat) -> str | None:
-    """The format that sources are of, where it is another one."""
-    try:
-        found = detect_format(sources).format.name
-    except ThinkbackError:
-        return None
-    return found if found != form.name else None
-
-
-def _imported(
-    form: KnownFormat,
-    files: Sequence[FoundFile],
-    out: str | Path,
-    title: str | None,
-    rejudge: bool,
-    settings: Sequence[str],
-    notes: list[str],
-) -> ImportReport:
+    detected = detect_format(given) if name == "auto" else None
+    if detected is None:
+        require_known(name, FORMATS, f"unknown format `{name}`")
+    form = FORMATS[name] if detected is None else detected.format
     own = [one for one in settings if one.partition("=")[0].strip() in form.options]
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
     others = [one for one in settings if one not in own]
-    said: list[FileNote] = []
-    files = with_companions(_of_format(form, files, others, said), form.companions)
-    with _taken(form, files, options, said) as (addresses, prepared):
-        report = import_table(
-            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
-        )
-    again = _asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
-    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes, *again)
-    return replace(report, notes=told)
+    notes: list[FileNote] = []
+    with _naming_another(given, form) if detected is None else nullcontext():
+        found = find_files(given, form.takes) if detected is None else detected.files
+        files = with_companions(_of_format(form, found, others, notes), form.companions)
+        with _taken(form, files, options, notes) as (addresses, prepared):
+            report = import_table(
+                addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
+            )
+        again = _asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+    taken = [str(detected)] if detected is not None else []
+    lacks = f"{form.name} does not record: {form.lacks}"
+    return replace(report, notes=(*taken, *said_once(notes), lacks, *report.notes, *again))
+
+
+@contextmanager
+def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]:
+    """Errors within say what format sources are of, where it is another one."""
+    try:
+        yield
+    except ThinkbackError as error:
+        with suppress(ThinkbackError):
+            other = detect_format(sources).format.name
+            if other != form.name:
+                error = ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`")
+        raise error from None
 
 
 def _of_format(

@@ -20,6 +20,7 @@ from toolkit.imports.files.archives import Archive, open_archive
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, members, number, objects, parsed_object, text
 from toolkit.imports.formats.format import FORMATS, head_of
+from toolkit.imports.formats.judging import ScoreValues
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, together, told_apart
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -39,28 +40,6 @@ class _EvalRun:
 
 
 @dataclass
-class _Scorer:
-    """What the values of a scorer are, in all logs of a task."""
-
-    values: int = 0
-    odd: int = 0  # NaN, several values, or a text that is no grade
-    least: float = math.inf
-    most: float = -math.inf
-
-    def add(self, value: float | None) -> None:
-        if value is None:
-            self.odd += 1
-            return
-        self.values += 1
-        self.least, self.most = min(self.least, value), max(self.most, value)
-
-    @property
-    def judges(self) -> bool:
-        """Whether its values are verdicts: from 0 to 1."""
-        return self.values > 0 and self.least >= 0 and self.most <= 1
-
-
-@dataclass
 class _Seen:
     """The scorers of an import by task and name, and the logs of which a scorer names answers.
 
@@ -69,7 +48,7 @@ class _Seen:
 
     wanted: str = ""
     names: dict[str, None] = field(default_factory=dict)
-    scorers: dict[tuple[str, str], _Scorer] = field(default_factory=dict)
+    scorers: dict[tuple[str, str], ScoreValues] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
 
     def scorer(self, sample: Mapping[str, Any]) -> str | None:
@@ -82,13 +61,11 @@ class _Seen:
         return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
 
     def verdicts(self, task: str, scorer: str | None) -> bool:
-        """Whether a scorer's values are verdicts."""
-        return scorer is not None and self.scorers[task, scorer].judges
+        return scorer is not None and self.scorers[task, scorer].within
 
     def notes(self) -> Iterator[FileNote]:
-        """What was not taken for a verdict."""
         for (task, name), scorer in self.scorers.items():
-            if scorer.values and not scorer.judges:
+            if scorer.count and not scorer.within:
                 yield FileNote(
                     task,
                     f"the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
@@ -131,7 +108,7 @@ def _look(file: FoundFile, run: _EvalRun, seen: _Seen) -> None:
         scorer = seen.scorer(sample)
         if scorer is not None:
             value = _value(dig(sample, "scores", scorer, "value"))
-            seen.scorers.setdefault((run.task, scorer), _Scorer()).add(value)
+            seen.scorers.setdefault((run.task, scorer), ScoreValues()).add(value)
         if seen.answer(sample):
             seen.answered.add(file.address)
 

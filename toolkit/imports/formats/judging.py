@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -140,3 +142,28 @@ def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None 
 def verdict(value: Any) -> bool | None:
     """A metric's value as right or wrong; None where it is neither 0 nor 1."""
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+@dataclass
+class ScoreValues:
+    """What the values of a scorer are; `odd` ones are no numbers."""
+
+    count: int = 0
+    odd: int = 0
+    least: float = math.inf
+    most: float = -math.inf
+    whole: bool = True  # 0 or 1 throughout
+
+    def add(self, value: float | None) -> None:
+        """Take note of a value."""
+        if value is None:
+            self.odd += 1
+            return
+        self.count += 1
+        self.least, self.most = min(self.least, value), max(self.most, value)
+        self.whole = self.whole and verdict(value) is not None
+
+    @property
+    def within(self) -> bool:
+        """Whether there are values, all of them from 0 to 1."""
+        return self.count > 0 and self.least >= 0 and self.most <= 1

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.imports.files.found_files import FoundFile
-from toolkit.imports.formats.file_rows import dig, items, members, number, table_rows, text
+from toolkit.imports.formats.file_rows import dig, items, members, named_part, number, table_rows, text
 from toolkit.imports.formats.judging import UNREAD, read_gold, verdict, verdict_metric, with_answers
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each file; the model is what the folders above it are called."""
-    tasks = [_task(file) for file in files]
+    tasks = [named_part(_NAME, file) for file in files]
     models = [_model(file) for file in files]
     named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
     if len(set(named)) < len(files):  # runs of one task in one folder, which their names alone tell apart
@@ -33,11 +33,6 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         notes: list[FileNote] = []
         rows = with_answers(_judged(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
-
-
-def _task(file: FoundFile) -> str:
-    found = _NAME.fullmatch(file.name)
-    return found[1] if found else file.name.rpartition(".")[0]
 
 
 def _model(file: FoundFile) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.files.found_files import FoundFile, with_companions
-from toolkit.imports.formats.file_rows import dig, json_objects, members, number, parsed_object, text
+from toolkit.imports.formats.file_rows import dig, json_objects, members, named_part, number, parsed_object, text
 from toolkit.imports.formats.judging import (
     KNOWN,
     UNREAD,
@@ -65,7 +65,7 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     The option `filter`: whose answers and verdicts are taken in the files that have it. ThinkbackError where none has.
     """
     wanted = options.get("filter", "")
-    tasks = [_task(file) for file in files]
+    tasks = [named_part(_NAME, file) for file in files]
     models = [file.folder or "lm-eval" for file in files]
     named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
     metrics = [_metrics_of_filters(file) for file in files]
@@ -77,11 +77,6 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
         told = noting_lists(rows, task, notes)
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in told), notes)
-
-
-def _task(file: FoundFile) -> str:
-    found = _NAME.fullmatch(file.name)
-    return found[1] if found else file.name.rpartition(".")[0]
 
 
 def _metrics_of_filters(file: FoundFile) -> dict[str, dict[str, bool]]:

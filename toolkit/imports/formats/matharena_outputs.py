@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.imports.files.found_files import FoundFile
-from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text
+from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text, texts
 from toolkit.imports.formats.format import head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
 
@@ -70,18 +70,14 @@ def _rows(file: FoundFile) -> Iterator[Row]:
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
             raise ThinkbackError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
-        index = text(row.get("problem_idx"))
+        named = texts(
+            row, "problem_idx", "gold_answer", "source", "model_name", "model_config", "answer", "parsed_answer"
+        )
         yield {
-            "problem_idx": index,
-            "question": text(row.get("problem")) or text(row.get("user_message")) or f"problem {index}",
-            "gold_answer": text(row.get("gold_answer")),
-            "source": text(row.get("source")),
-            "model_name": text(row.get("model_name")),
-            "model_config": text(row.get("model_config")),
-            "pool": text(row.get("model_name")),
+            **named,
+            "question": text(row.get("problem")) or text(row.get("user_message")) or f"problem {named['problem_idx']}",
+            "pool": named["model_name"],
             "idx_answer": count(row.get("idx_answer")),
-            "answer": text(row.get("answer")),
-            "parsed_answer": text(row.get("parsed_answer")),
             "correct": row.get("correct"),
             "input_tokens": count(row.get("input_tokens")),
             "output_tokens": count(row.get("output_tokens")),
@@ -99,10 +95,9 @@ def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
     for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):
         costs = dig(content, "detailed_costs", index)
         yield {
+            **texts(content, "gold_answer", "source"),
             "problem_idx": text(content.get("idx")),
             "question": _problem(content),
-            "gold_answer": text(content.get("gold_answer")),
-            "source": text(content.get("source")),
             "model_name": model,
             "model_config": None,
             "pool": pool,

@@ -83,7 +83,6 @@ class RecoveryReport:
     notes: tuple[str, ...]
 
     def told(self) -> tuple[str, ...]:
-        """What a user is told of the import."""
         return self.notes
 
 

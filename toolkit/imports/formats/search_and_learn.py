@@ -13,7 +13,7 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError
 from toolkit.imports.files.found_files import FoundFile
-from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text
+from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text, texts
 from toolkit.imports.formats.judging import UNREAD, with_answers
 from toolkit.imports.formats.prepared import PreparedRows, Row, told_apart
 
@@ -51,10 +51,8 @@ def _rows(file: FoundFile) -> Iterator[Row]:
         for index, completion in enumerate(completions):
             yield {
                 "unique_id": text(row.get("unique_id")) or text(row.get("problem")),
-                "problem": text(row.get("problem")),
+                **texts(row, "problem", "subject", "level"),
                 "gold": text(row.get("answer")),
-                "subject": text(row.get("subject")),
-                "level": text(row.get("level")),
                 "index": index,
                 "text": text(completion),
                 "answer": UNREAD,

@@ -16,49 +16,33 @@ from typing import Any
 from toolkit.errors import ThinkbackError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import json_objects, number, text
-from toolkit.imports.formats.judging import verdict
+from toolkit.imports.formats.judging import ScoreValues, verdict
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row
 
 _ACC, _SCORE = "acc", "score"
 
 
 @dataclass
-class _Values:
-    """What the values of `acc`, or of scores, are in a folder."""
-
-    least: float = float("inf")
-    most: float = float("-inf")
-    judge: bool = True
-
-    def add(self, value: float) -> None:
-        self.least, self.most = min(self.least, value), max(self.most, value)
-        self.judge = self.judge and verdict(value) is not None
-
-
-@dataclass
 class _Dump:
     """What is known of the files of a folder: the values by their column, and a part of the first odd reference."""
 
-    values: dict[str, _Values] = field(default_factory=dict)
+    values: dict[str, ScoreValues] = field(default_factory=dict)
     part: str | None = None
 
     def look(self, row: Mapping[str, Any]) -> None:
-        """Take note of a sample."""
         column, value = _judging(row)
         if value is not None:
-            self.values.setdefault(column, _Values()).add(value)
+            self.values.setdefault(column, ScoreValues()).add(value)
         if self.part is None and _gold(row) is None:
             self.part = _part(row.get("gts"))
 
     def verdict(self, row: Mapping[str, Any]) -> bool | None:
-        """A sample's verdict."""
         column, value = _judging(row)
-        return verdict(value) if value is not None and self.values[column].judge else None
+        return verdict(value) if value is not None and self.values[column].whole else None
 
     def notes(self, folder: str) -> Iterator[FileNote]:
-        """What was not taken for a verdict, or for a reference."""
         for column, seen in self.values.items():
-            if not seen.judge:
+            if not seen.whole:
                 told = (
                     f"`{column}` is from {seen.least:g} to {seen.most:g} and not 0 or 1 throughout, so it is no verdict"
                 )

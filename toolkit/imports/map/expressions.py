@@ -25,6 +25,7 @@ from toolkit.imports.files.literals import holds, lists
 from toolkit.imports.files.paths import Expression, PathError, expression, follow, reduced
 from toolkit.imports.map.mapping import Value
 from toolkit.imports.rows.source_table import SourceTable
+from toolkit.log import schema_of
 from toolkit.log.contract.schema import COUNTS
 
 _TRUTHS = {
@@ -191,9 +192,10 @@ class SourceRows(SourceTable):
             )
         return values
 
-    def sound(self, key: str, value: Value, values: pl.Series) -> pl.Series:
-        """A column of the contract without values that no log may hold."""
-        name, made = key.rpartition(".")[2], self.finite(key, values)
+    def column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
+        """A column of a table of the log in its type, without values that no log may hold; errors call it `place`."""
+        key, column = f"{place or table}.{name}", schema_of(table)[name]
+        values = self.finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
         if name in COUNTS and (values < 0).any():
             row = first((values < 0).fill_null(False))
             hint = (
@@ -202,7 +204,7 @@ class SourceRows(SourceTable):
                 else f'where that means that nothing was recorded, write `{name} = "NULLIF({value}, {values[row]})"`'
             )
             raise self.error(f"`{key}` is {values[row]} {self.place(row)}, and can't be negative; {hint}")
-        return made
+        return values.alias(name)
 
     def place(self, row: int) -> str:
         """`in `file`, row 3`, for an error."""

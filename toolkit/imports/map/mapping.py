@@ -239,8 +239,8 @@ def _pools(given: Any, place: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MappingKeys:
-    """The keys at the top of a mapping file."""
+class ImportMapping:
+    """A mapping file, read and checked. Its verifiers and features are those of each of `traces` too."""
 
     name: str = setting()
     license: str | None = setting(None)
@@ -261,13 +261,7 @@ class _MappingKeys:
     features: Values = setting({}, read=_features)
     format: Mapping[str, Any] = setting({})
     """Which files a known tool writes that it is for; see `toolkit.imports.formats`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportMapping(_MappingKeys):
-    """A mapping file, read and checked. Its verifiers and features are those of each of `traces` too."""
-
-    file: str
+    file: str = setting("", key=False)
 
 
 def _overrule(top: dict[str, Any], given: str) -> None:
@@ -316,10 +310,10 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     for one in settings:
         _overrule(given, one)
     with errors_begin(f"{named}: "):
-        keys = from_table(_MappingKeys, {"name": path.stem, "examples": {}, "traces": [], **given})
+        keys = from_table(ImportMapping, {"name": path.stem, "examples": {}, "traces": [], **given})
     traces = [
         replace(table, verifiers=(*keys.verifiers, *table.verifiers), features={**keys.features, **table.features})
         for table in keys.traces
     ]
     reasons = {reason.lower(): meaning for reason, meaning in keys.finish_reasons.items()}
-    return ImportMapping(**{**vars(keys), "traces": tuple(traces), "finish_reasons": reasons}, file=path.name)
+    return replace(keys, traces=tuple(traces), finish_reasons=reasons, file=path.name)

@@ -47,7 +47,6 @@ class TableTypes:
     large: frozenset[str] = frozenset()
 
     def kind(self, name: str) -> pl.DataType:
-        """The type in which a column is computed with."""
         return self.numbers.get(name, self.held[name])
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,18 +27,8 @@ from typing import IO, Any
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
-from toolkit.imports.files.archives import UNPACKERS
-from toolkit.imports.files.file_names import columns_of, columns_of_path, fits_pattern, relative
-from toolkit.imports.files.found_files import (
-    SHRUNK,
-    TABLES,
-    FolderRules,
-    chunks,
-    find_tables,
-    format_of,
-    local_path,
-    plain_path,
-)
+from toolkit.imports.files import found_files
+from toolkit.imports.files.file_names import columns_of, columns_of_path, relative
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import SourceTable, stacked
 
@@ -85,8 +74,7 @@ class FoundFiles:
 
     @property
     def names(self) -> str:
-        """The first files, for an error."""
-        return listed([plain_path(file.address).name for file in self.files[:3]])
+        return listed([found_files.plain_path(file.address).name for file in self.files[:3]])
 
 
 @dataclass(frozen=True)
@@ -99,10 +87,9 @@ class _SourceFiles:
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    fits = partial(fits_pattern, rules.path, endings=tuple(UNPACKERS)) if rules.path is not None else None
-    addresses = find_tables(sources, FolderRules(rules.path, fits, rules.beside))
+    addresses = found_files.find_tables(sources, rules.path, rules.beside)
     found = addresses.files
-    paths = relative([str(plain_path(address)) for address in found])
+    paths = relative([str(found_files.plain_path(address)) for address in found])
     named = _named(found, rules)
     told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in found]
@@ -114,7 +101,7 @@ def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(plain_path(address)), tuple(UNPACKERS)) for address in found]
+    told = [columns_of_path(rules.path, str(found_files.plain_path(address))) for address in found]
     frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
@@ -163,24 +150,26 @@ def source_blocks(
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
-    ending = format_of(opened.address)
+    ending = found_files.format_of(opened.address)
     if ending is None:
-        known = ", ".join(sorted(TABLES))
+        known = ", ".join(sorted(found_files.TABLES))
         raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
-    blocks, before = _READERS[ending](opened, rules), 0
-    while True:
-        with _reading(f"source `{opened.address}` is not a readable {ending[1:]} file"):
-            table = next(blocks, None)
-        if table is None:
-            return
-        yield table, before
-        before += table.frame.height
+    failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
+    try:
+        for table in _READERS[ending](opened, rules):
+            yield table, before
+            before += table.frame.height
+    except RecursionError:
+        raise ThinkbackError(f"{failed}: it nests too deeply") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
+        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
 
 
 def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
     row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
-    places = {"source_row": row, "source_file": pl.lit(plain_path(file.address).name), "source_path": pl.lit(file.path)}
+    name = pl.lit(found_files.plain_path(file.address).name)
+    places = {"source_row": row, "source_file": name, "source_path": pl.lit(file.path)}
     if file.run is not None:
         places["source_run"] = pl.lit(file.run)
     own = {place: made for place, made in places.items() if place not in table.frame.columns}
@@ -190,16 +179,6 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
         )
     told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
     return table.frame.with_columns(**own, **told) if table.frame.height else table.frame
-
-
-@contextmanager
-def _reading(failed: str) -> Iterator[None]:
-    try:
-        yield
-    except RecursionError:
-        raise ThinkbackError(f"{failed}: it nests too deeply") from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
 
 
 @dataclass
@@ -212,17 +191,16 @@ class _Opened:
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Its bytes, of about `size` at once; all of them for -1."""
-        for piece in chunks(self.address, size):
+        for piece in found_files.chunks(self.address, size):
             self.digest.update(piece)
             yield piece
 
     def whole(self) -> bytes:
-        """All of its bytes."""
         return b"".join(self.pieces(-1))
 
     def on_disk(self, folder: Path) -> Path:
         """A file that polars can read in blocks."""
-        path = local_path(self.address)
+        path = found_files.local_path(self.address)
         if path is not None:
             for _ in self.pieces(BLOCK_BYTES):
                 pass
@@ -317,7 +295,7 @@ _PARQUET = partial(
     _table,
     read=pl.read_parquet,
     scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
-    larger=SHRUNK,
+    larger=found_files.SHRUNK,
     texts=False,
 )
 _READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
