@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
-from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
+from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report, raise_first
 from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.checked_shards import keep_shards, known_shards
 from toolkit.log.read.log import Log
@@ -45,8 +45,7 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
         problems = faults.problems()
     else:
         problems = _examine(log, wanted, deep=False).problems
-    for problem in problems:
-        raise problem.error()
+    raise_first(problems)
     keep_shards(rows)
 
 

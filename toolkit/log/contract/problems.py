@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.errors import ThinkbackError
@@ -29,6 +30,12 @@ class Problem:
         error = LogError(str(self))
         error.problem = self
         return error
+
+
+def raise_first(problems: Iterable[Problem | None]) -> None:
+    """Raise the first problem as an error, where there is one."""
+    for problem in filter(None, problems):
+        raise problem.error()
 
 
 class LogError(ThinkbackError):

@@ -56,10 +56,11 @@ class Description:
       (change of the share right from one sample index to the next) and trend_z; lag (correlation of neighbouring
       traces), lag_expected (where order carries no meaning) and lag_z; between and sampling (variance between the
       groups' true shares right, and of traces around them), share_between.
-    - `settings`: pool, action, settings (distinct model, temperature and limit), mixed (groups with several), prefix,
-      at_limit and finalized (shares of traces), latency_s and device_s (means where both are logged), batched (their
-      ratio); size_right and size_agreement (correlation of a group's number of traces with its share right and with
-      the share of its pairs that agree), with size_right_z and size_agreement_z.
+    - `settings`: pool, action, settings (distinct model, temperature and limit together), mixed (groups with several),
+      prefix (whether fewer traces are the first ones of more), at_limit and finalized (shares of traces that their
+      limit cut off, and that a second call gave an answer), latency_s and device_s (means where both are logged),
+      batched (their ratio); size_right and size_agreement (correlation of a group's number of traces with its share
+      right and with the share of its pairs that agree), with size_right_z and size_agreement_z.
     - `remarks`: which assumptions of docs/assumptions.md the log contradicts, in words.
     """
 

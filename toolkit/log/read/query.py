@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.problems import LogError, raise_first
 from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
 from toolkit.log.read.footers import FAILURES
 from toolkit.log.read.log import Log, first_damaged
@@ -100,14 +100,18 @@ def check_printable_size(frame: pl.DataFrame) -> None:
 
 def _views(connection: Any, log: Log, sql: str) -> list[str]:
     """Make the tables of a log views; the files of those that the SQL reads, whose bytes were checked."""
-    checked = []
+    checked: list[str] = []
     for view, table in _views_of(log).items():
-        named = view.lower() in sql.lower()  # who reads a view must name it: the others' files are not fetched
-        paths = _exact_paths(log, table) if named else {}
-        checked += _checked_paths(log, table, paths) if named else []
-        for problem in log.conversion_problems(table):
-            raise problem.error()
-        connection.execute(_view(connection, log, view, table, paths) if named else _unread_view(log, view, table))
+        if view.lower() in sql.lower():  # who reads a view must name it: the others' files are not fetched
+            raise_first(log.damages(table))
+            paths = _exact_paths(log, table)
+            checked += paths.values()
+            raise_first(log.conversion_problems(table))
+            connection.execute(_view(connection, log, view, table, paths))
+        else:  # for messages that suggest names; a function that makes up its name, and so reads it, is refused
+            raise_first(log.conversion_problems(table))
+            refusal = f"error('the SQL must name the view {view}') IS NULL"
+            connection.execute(f"{_without_rows(log, view, table)} WHERE {refusal}")
     return checked
 
 
@@ -164,13 +168,6 @@ def _exact_paths(log: Log, table: str) -> dict[str, str]:
     return exact
 
 
-def _checked_paths(log: Log, table: str, paths: Mapping[str, str]) -> list[str]:
-    """A table's files. LogError where their bytes are not those that were sealed, or are damaged."""
-    for problem in log.damages(table):
-        raise problem.error()
-    return [paths[footer.readable] for footer in log.footers(table)]
-
-
 def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
     types, names = _columns_of(log, table)
     held: set[str] = set()
@@ -185,11 +182,6 @@ def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, 
         return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
     return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
-
-
-def _unread_view(log: Log, view: str, table: str) -> str:
-    """A view for messages that suggest names. A function that makes up its name, and so reads it, is refused."""
-    return f"{_without_rows(log, view, table)} WHERE error('the SQL must name the view {view}') IS NULL"
 
 
 def _without_rows(log: Log, view: str, table: str) -> str:
@@ -207,8 +199,7 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
 def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
     """Files of a table by their columns and types."""
     groups: dict[tuple[tuple[str, pl.DataType], ...], list[str]] = {}
-    for shard in log.shards.get(table, ()):
-        footer = log.footer(shard)
+    for footer in log.footers(table):
         groups.setdefault(tuple(footer.columns.items()), []).append(paths[footer.readable])
     return groups
 
@@ -286,12 +277,12 @@ def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.Data
 
 def _to_polars(relation: Any) -> pl.DataFrame:
     """The answer with 64-bit sums, where DuckDB makes 128-bit ones. LogError for what polars has no type for."""
-    for name, kind in zip(relation.columns, relation.types, strict=True):
+    kinds = dict(zip(relation.columns, relation.types, strict=True))
+    for name, kind in kinds.items():
         if (strange := _strange(kind)) is not None:
-            raise LogError(
-                f"the SQL's column `{name}` has the type {strange}, which is not returned: cast it to VARCHAR"
-            )
-    huge = [name for name, kind in zip(relation.columns, relation.types, strict=True) if kind.id == "hugeint"]
+            said = f"the SQL's column `{name}` has the type {strange}"
+            raise LogError(f"{said}, which is not returned: cast it to VARCHAR")
+    huge = [name for name, kind in kinds.items() if kind.id == "hugeint"]
     frame = relation.pl()
     for name in huge:
         narrow = frame[name].cast(pl.Int64, strict=False)
