@@ -21,7 +21,7 @@ from toolkit.log.read.log import ROW, Log, collect
 
 
 @dataclass
-class Gaps:
+class _Gaps:
     """Sample indices with gaps, counted over all blocks: no fault, but worth a note."""
 
     groups: int = 0
@@ -30,7 +30,7 @@ class Gaps:
 
 
 def _check_traces(
-    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: Gaps, unknown_parent: Message
+    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: _Gaps, unknown_parent: Message
 ) -> None:
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
@@ -66,7 +66,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
     return revisions.join(known.join(inside, on="at").select(ROW), on=ROW, how="semi")
 
 
-def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: Gaps) -> None:
+def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
     """Sample indices count 0, 1, 2 … in (example, pool, action, parent): twice is a fault, a gap is counted."""
     group = ["example_id", "pool", "action", "parent_id"]
     coded = traces.select(ROW, "sample_index", group=pl.struct(group).hash()).sort("group", "sample_index", ROW)
@@ -182,7 +182,7 @@ _KEPT = 64
 
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
     """Add the faults between rows of `tables`; `known` are those that ids may be looked up in. Returns notes."""
-    log, gaps = faults.log, Gaps()
+    log, gaps = faults.log, _Gaps()
     hashes: list[np.ndarray] = []
     bare = Log(log.address, None, {}, ())
     empty = {name: bare.scan(name, _COLUMNS[name], rows=True).collect() for name in ("examples", "traces")}

@@ -87,19 +87,16 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
         altered = {problem.file for problem in found}
         sealed = (f for f in whole if f.shard.sha256 and f.shard.file not in altered)
         found += filter(None, map(log.sound_bytes.read_all, sealed))
-    for problem in found:
-        faults.add(problem)
+    faults.fixed += found
     return len(faults.fixed) == before
 
 
 def _columns_are_sound(faults: Faults, table: str) -> bool:
-    before = len(faults.fixed)
-    seen = set()
+    first: dict[str | None, Problem] = {}
     for problem in faults.log.conversion_problems(table):
-        if problem.column not in seen:
-            seen.add(problem.column)
-            faults.add(problem)
-    return len(faults.fixed) == before
+        first.setdefault(problem.column, problem)
+    faults.fixed += first.values()
+    return not first
 
 
 def _is_sound_quietly(log: Log, table: str) -> bool:

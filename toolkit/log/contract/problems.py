@@ -26,7 +26,6 @@ class Problem:
         return f"{place}: {self.message}"
 
     def error(self) -> LogError:
-        """The problem as an error."""
         error = LogError(str(self))
         error.problem = self
         return error

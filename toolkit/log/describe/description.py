@@ -34,6 +34,7 @@ _SETTINGS = (
     "at limit: cut off there, so no answer under a smaller limit; finalized: answered by a second call",
 )
 _REPEATS = "repeats: readings of a text that it has read before; noise: deviation of these scores over that of all"
+_CAPS = "all, 95 %: the largest cap that all, or 95 %, of the log's examples support"
 _COVERED = "covered: valid traces with a score; AUC within: mean over examples with right and wrong traces"
 
 
@@ -98,23 +99,17 @@ class Description:
         if not verifiers["repeats"].sum():
             verifiers = verifiers.drop("repeats")
         caps = self.caps.with_columns(words).rename({"most": "95 %"})
+        exact = "; ".join(kind for kind in ONE_CAP if kind in set(caps["kind"]))
+        together = [f"{exact}: smaller caps may not be supported, since one call's traces stay together"] * bool(exact)
         made = [
             _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
             _table("Traces", self.pools),
             _table("Verifiers", verifiers, below=[_COVERED, *([_REPEATS] if "repeats" in verifiers.columns else [])]),
             _table("Order and spread of traces", self.order, below=_ORDER),
             _table("Settings and measurement", settings, below=(*_SETTINGS, *self.remarks)),
-            _table("Policies that the log supports", caps, below=_below(self.caps)),
+            _table("Policies that the log supports", caps, below=[_CAPS, *together]),
         ]
         return [table for table in made if table is not None]
-
-
-def _below(caps: pl.DataFrame) -> list[str]:
-    notes = ["all, 95 %: the largest cap that all, or 95 %, of the log's examples support"]
-    exact = [kind for kind in ONE_CAP if kind in set(caps["kind"])]
-    if exact:
-        notes.append(f"{'; '.join(exact)}: smaller caps may not be supported, since one call's traces stay together")
-    return notes
 
 
 def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:

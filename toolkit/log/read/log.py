@@ -272,16 +272,12 @@ class Log:
         flagged = lossy(pl.col(name), found, target)
         if flagged is None:
             return None
-        damaged = next(self.sound_bytes.problems([footer], [name]), None)
-        return damaged or self._first_lossy(shard, name, flagged, target)
-
-    def _first_lossy(self, shard: Shard, name: str, flagged: pl.Expr, target: pl.DataType) -> Problem | None:
-        first = collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self)
-        if not first.height:
-            return None
-        row, value = first.row(0)
-        message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
-        return Problem(shard.file, name, row, message)
+        if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
+            return damaged
+        for row, value in collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self).rows():
+            message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            return Problem(shard.file, name, row, message)
+        return None
 
 
 def _resolve(
@@ -300,7 +296,7 @@ def _resolve(
             types[name] = pl.Int64() if all(dtype.is_integer() for dtype in wanted) else F64
         elif all(can_convert(dtype, pl.String()) for dtype in wanted):
             types[name] = pl.String()
-        elif len({dtype.size for dtype in wanted if isinstance(dtype, pl.Array)}) == 1 and _are_states(wanted):
+        elif len({dtype.size for dtype in wanted if isinstance(dtype, pl.Array)}) == 1 and all(map(_is_state, wanted)):
             types[name] = next(dtype for dtype in wanted if dtype.inner == pl.Float32)  # type: ignore[attr-defined]
         else:
             (first, one), (second, other) = list(here.items())[:2]
@@ -309,8 +305,8 @@ def _resolve(
     return _Types(types, conflicts)
 
 
-def _are_states(types: Sequence[pl.DataType]) -> bool:
-    return all(isinstance(dtype, pl.Array) and dtype.inner in (pl.Float16, pl.Float32) for dtype in types)
+def _is_state(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.Array) and dtype.inner in (pl.Float16, pl.Float32)
 
 
 def open_log(address: str | Path) -> Log:

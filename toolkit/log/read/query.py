@@ -104,10 +104,10 @@ def _views(connection: Any, log: Log, sql: str) -> list[str]:
     for view, table in _views_of(log).items():
         if view.lower() in sql.lower():  # who reads a view must name it: the others' files are not fetched
             raise_first(log.damages(table))
-            paths = _exact_paths(log, table)
-            checked += paths.values()
+            files = _files(log, table)
+            checked += itertools.chain(*files.values())
             raise_first(log.conversion_problems(table))
-            connection.execute(_view(connection, log, view, table, paths))
+            connection.execute(_view(connection, log, view, table, files))
         else:  # for messages that suggest names; a function that makes up its name, and so reads it, is refused
             raise_first(log.conversion_problems(table))
             refusal = f"error('the SQL must name the view {view}') IS NULL"
@@ -154,25 +154,30 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return list(taken.values())
 
 
-def _exact_paths(log: Log, table: str) -> dict[str, str]:
-    """By the path of each shard the one that DuckDB is given: a link where it would read the path as a pattern."""
-    paths = [footer.readable for footer in log.footers(table)]
-    home = ""
-    exact = {}
-    for number, path in enumerate(paths):
-        exact[path] = path
+Columns = tuple[tuple[str, pl.DataType], ...]
+
+
+def _files(log: Log, table: str) -> dict[Columns, list[str]]:
+    """A table's files by their columns and types, as DuckDB is given them: a link where it would read the path as a
+    pattern.
+    """
+    home, files = "", dict[Columns, list[str]]()
+    for number, footer in enumerate(log.footers(table)):
+        path = footer.readable
         if any(sign in path for sign in "*?[\\") or path.startswith("~"):
             home = home or scratch_folder()
-            exact[path] = f"{home}/{number}.parquet"
-            Path(exact[path]).symlink_to(Path(path).absolute())
-    return exact
+            link = Path(home, f"{number}.parquet")
+            link.symlink_to(Path(path).absolute())
+            path = str(link)
+        files.setdefault(tuple(footer.columns.items()), []).append(path)
+    return files
 
 
-def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
+def _view(connection: Any, log: Log, view: str, table: str, groups: Mapping[Columns, list[str]]) -> str:
     types, names = _columns_of(log, table)
     held: set[str] = set()
     selects = []
-    for present, files in _groups(log, table, paths).items():
+    for present, files in groups.items():
         columns = {name: dtype for name, dtype in present if dtype != pl.Null}
         sources = _sources(connection, [name for name, _ in present], files)
         chosen = [_column(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
@@ -194,14 +199,6 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
     """(types by column of a table, the column's name in the view)."""
     types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
     return types, dict(zip(types, _told_apart(list(types)), strict=True))
-
-
-def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
-    """Files of a table by their columns and types."""
-    groups: dict[tuple[tuple[str, pl.DataType], ...], list[str]] = {}
-    for footer in log.footers(table):
-        groups.setdefault(tuple(footer.columns.items()), []).append(paths[footer.readable])
-    return groups
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:

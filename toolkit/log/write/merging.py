@@ -15,7 +15,7 @@ import polars as pl
 
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import Manifest, join_manifests
-from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
@@ -256,9 +256,8 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
 def _check_bytes(logs: Sequence[Log]) -> None:
     """LogError where a log is damaged or was altered: the hashes of the new one would bless it."""
     for log in logs:
-        for table in log.shards:
-            for problem in log.damages(table):
-                raise replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}").error()
+        problems = (problem for table in log.shards for problem in log.damages(table))
+        raise_first(replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}") for problem in problems)
 
 
 def _check_shards(logs: Sequence[Log]) -> None:
