@@ -106,11 +106,9 @@ class Commands(GroupWithExamples):
     """A group of commands in the order of the help, which ends every failure as this module says."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Commands as the help lists them."""
         return [name for names in PANELS.values() for name in names if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands below their headings."""
         width = max(map(len, self.commands))
         for heading, names in PANELS.items():
             rows = [
@@ -199,22 +197,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-importing = typer.Typer(
-    cls=GroupWithExamples,
-    help=f"Make a log from foreign files. A known format is imported by its name: {', '.join(import_.FORMATS)}.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+
+
+def _group(name: str, words: str) -> typer.Typer:
+    """A group of commands."""
+    group = typer.Typer(cls=GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group, name=name)
+    return group
+
+
+formats = ", ".join(import_.FORMATS)
+importing = _group("import", f"Make a log from foreign files. A known format is imported by its name: {formats}.")
 _named(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
 _add(importing, import_.table, import_.recovery, import_.replay, path="import")
 for name in import_.FORMATS:
     _named(importing, name, import_.of_format(name), "import", hidden=True)
-app.add_typer(importing, name="import")
-exporting = typer.Typer(
-    cls=GroupWithExamples, help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None
-)
+exporting = _group("export", "Write a log in a foreign format.")
 _add(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
-app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
     seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
@@ -222,15 +221,9 @@ _add(
     gates.fit_gate, gates.transfer,
     tune.tune,
 )  # fmt: skip
-studying = typer.Typer(
-    cls=GroupWithExamples,
-    help="Write the tables and figures of a published work for a log.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+studying = _group("study", "Write the tables and figures of a published work for a log.")
 for name, function in study.STUDIES.items():
     _named(studying, name, study.of_study(function), "study")
-app.add_typer(studying, name="study")
 
 
 def _version(asked: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,11 +38,7 @@ def _found(name: str) -> Path | None:
     except ValueError:  # a module that was made by hand
         made = getattr(sys.modules[name], "__file__", None)
         return None if made is None else Path(made)
-    return None if spec is None else _place(spec)
-
-
-def _place(spec: ModuleSpec) -> Path | None:
-    """A package's folder (one without `__init__.py` too), else the module's file."""
-    if spec.submodule_search_locations is not None:
-        return next((Path(folder) for folder in spec.submodule_search_locations), None)
-    return None if spec.origin is None else Path(spec.origin)
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations  # a package's, one without `__init__.py` too
+    return next((Path(place) for place in ([spec.origin] if folders is None else folders) if place is not None), None)

@@ -97,35 +97,31 @@ class LazyCommand:
         if words:
             return str(words)
         functions, _ = getattr(self.function, LIBRARY)
-        return PARAGRAPH.join((docstring_of(functions[0]).partition(PARAGRAPH)[0], table()["about"][EVERY]))
+        return PARAGRAPH.join((_docstring_of(functions[0]).partition(PARAGRAPH)[0], table()["about"][EVERY]))
 
     @functools.cached_property
-    def options(self) -> _Options:
+    def options(self) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
         """Its parameters as typer reads them, and what reads each for the library."""
         return _options(self.function, self.name)
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.Signature(list(self.options.parameters))
+        return inspect.Signature(self.options[0])
 
     @property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
-        return {one.name: one.annotation for one in self.options.parameters}
+        return {one.name: one.annotation for one in self.options[0]}
 
     def __call__(self, **given: Any) -> None:
         """Run it. What of a library's arguments is not given is the library's to decide."""
-        readers = self.options.readers
+        _, readers = self.options
         asked = {key: value for key, value in given.items() if key not in readers or value is not None}
         self.function(**{key: readers[key](value) if key in readers else value for key, value in asked.items()})
 
 
-@dataclass(frozen=True)
-class _Options:
-    parameters: tuple[inspect.Parameter, ...]
-    readers: Mapping[str, Callable[[Any], Any]]
-
-
-def _options(command: Callable[..., None], name: str) -> _Options:
+def _options(
+    command: Callable[..., None], name: str
+) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
     """Own arguments that may be positional, those of the library, and own ones that are keywords alone."""
     own = list(inspect.signature(command).parameters.values())
     hints = typing.get_type_hints(command)
@@ -145,7 +141,7 @@ def _options(command: Callable[..., None], name: str) -> _Options:
         value = said.value if default is None or isinstance(default, tuple) else default
         value = False if said.negative else hint(value) if said.choices else value
         middle.append(_parameter(name, argument, hint if value is not None else hint | None, value))
-    return _Options((*first, *middle, *last), readers)
+    return [*first, *middle, *last], readers
 
 
 def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
@@ -174,7 +170,7 @@ def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Modu
     return next(node for node in definitions if node.name == name), tree
 
 
-def docstring_of(function: str) -> str:
+def _docstring_of(function: str) -> str:
     """What a library's function says of itself."""
     return ast.get_docstring(_definition(function)[0]) or ""
 
@@ -230,7 +226,7 @@ def _of_library(said: Described, name: str, annotation: str) -> tuple[Any, Calla
     if said.choices:
         return StrEnum(name, {word: word for word in said.choices}), lambda given: given.value
     if "Sequence" in annotation or "tuple" in annotation:
-        return str, functools.partial(numbers, name) if "int" in words else functools.partial(some_names, name, said)
+        return str, functools.partial(numbers, name) if "int" in words else functools.partial(_some_names, name, said)
     return kind, lambda given: given
 
 
@@ -249,7 +245,7 @@ def names(text: str | None) -> tuple[str, ...]:
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
-def some_names(argument_name: str, said: Described, text: str) -> tuple[str, ...]:
+def _some_names(argument_name: str, said: Described, text: str) -> tuple[str, ...]:
     """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
     found = names(text)
     if not found and (text or said.unnamed):

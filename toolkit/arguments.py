@@ -7,12 +7,12 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from toolkit.errors import ThinkbackError, argument, shown
-from toolkit.settings import NAMES, is_list, of_kind
+from toolkit.settings import NAMES, is_list, kinds_of, of_kind
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -54,7 +54,7 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
 
 def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     """A value in the plain types of an annotation. ThinkbackError, which names the argument, where it is of no such."""
-    kinds = list(_kinds(hint))
+    kinds = kinds_of(hint)
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise ThinkbackError(f"{argument(name)} is {shown(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
@@ -62,15 +62,6 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
         if made is not UNFIT:
             return made
     raise ThinkbackError(f"{argument(name)} is {shown(given)}; it takes {takes or _named(kinds)}")
-
-
-def _kinds(hint: Any) -> Iterator[Any]:
-    """The kinds of a union, or the one kind that a hint is."""
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        for part in typing.get_args(hint):
-            yield from _kinds(part)
-    else:
-        yield hint
 
 
 def _as(kind: Any, given: Any) -> Any:

@@ -17,7 +17,6 @@ class LiteralFloat(float):
     text: str
 
     def __new__(cls, text: str) -> LiteralFloat:
-        """The float that `text` spells."""
         number = super().__new__(cls, text)
         number.text = text
         return number

@@ -9,7 +9,7 @@ import ctypes
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from toolkit.errors import ThinkbackError, argument
@@ -60,28 +60,26 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
     made = _make_parents(target.parent)
-    temporary, place = beside(target, ".part"), None  # named before it is made: an interrupt leaves nothing
-    try:
+    temporary = beside(target, ".part")  # named before it is made: an interrupt leaves nothing
+    with ExitStack() as held:
         try:
-            place = work_place(temporary, make)
-        except OSError as error:
-            raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
-        temporary.chmod(mode & ~umask())
-        yield temporary
-        for item in (temporary, *temporary.rglob("*")):
-            sync(item)
-        check_replaceable(target, force, str(path))  # someone may have made it meanwhile
-        _swap(temporary, target)
-    except BaseException as error:
-        full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
-        remove(temporary)
-        _remove_parents(made)
-        if full:
-            raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
-        raise
-    finally:
-        if place is not None:
-            place.let_go()
+            try:
+                held.enter_context(work_place(temporary, make))
+            except OSError as error:
+                raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
+            temporary.chmod(mode & ~umask())
+            yield temporary
+            for item in (temporary, *temporary.rglob("*")):
+                sync(item)
+            check_replaceable(target, force, str(path))  # someone may have made it meanwhile
+            _swap(temporary, target)
+        except BaseException as error:
+            full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
+            remove(temporary)
+            _remove_parents(made)
+            if full:
+                raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
+            raise
 
 
 def _is_full(folder: Path) -> bool:
@@ -149,23 +147,21 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _set_aside(temporary: Path, target: Path) -> None:
     """Two renames: a kill between them leaves what was there beside the target, for `clear_parts` to put back."""
-    aside, place = beside(target, ".old"), None
+    aside = beside(target, ".old")
     was = aside / WAS
     try:
-        place = work_place(aside, _make_folder)
-        target.rename(was)
-        try:
-            temporary.rename(target)
-        except BaseException:
-            was.rename(target)
-            raise
-        sync(target.parent)
-        remove(aside)
+        with work_place(aside, _make_folder):
+            target.rename(was)
+            try:
+                temporary.rename(target)
+            except BaseException:
+                was.rename(target)
+                raise
+            sync(target.parent)
+            remove(aside)
     finally:
         with suppress(OSError):  # gone, or it holds what could not be put back
             aside.rmdir()
-        if place is not None:
-            place.let_go()
 
 
 def _make_parents(parent: Path) -> list[Path]:

@@ -21,7 +21,6 @@ class Advance(Protocol):
 
     def __call__(self, done: float = 1) -> None:
         """Count `done` more units."""
-        ...
 
 
 def uncounted(done: float = 1) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -173,12 +174,10 @@ def flatten(value: Any, place: str = "") -> dict[str, Any]:
     return flat
 
 
-def _plain_kind(hint: Any) -> tuple[Any, bool]:
-    """`X`, and whether None may stand in its place, for `X` or `X | None`."""
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        parts = [part for part in typing.get_args(hint) if part is not type(None)]
-        return parts[0], len(parts) < len(typing.get_args(hint))
-    return hint, False
+def kinds_of(hint: Any) -> tuple[Any, ...]:
+    """The kinds of a union, or the one kind that a hint is."""
+    union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    return typing.get_args(hint) if union else (hint,)
 
 
 def of_kind(kind: Any, given: Any) -> Any:
@@ -206,22 +205,25 @@ def is_list(given: object) -> bool:
     return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not single
 
 
+BOUNDS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
+    "low": ("at least", operator.ge), "above": ("above", operator.gt), "high": ("at most", operator.le),
+    "below": ("below", operator.lt),
+}  # fmt: skip
+"""The bounds that a field may have: in words, and what holds for a number within it."""
+
+
 def _described(kind: Any, marks: Mapping[str, Any]) -> str:
     """What a field takes, in words: its kind and its bounds."""
     if marks["what"]:
         return str(marks["what"])
-    low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
-    name = NAMES.get(kind, NAMES[str])
-    if low is not None and high is not None:
-        return f"{name} from {_bound(low)} to {_bound(high)}"
-    if above is not None and below is not None:
-        return f"{name} between {_bound(above)} and {_bound(below)}"
-    bounds = [
-        f"{word} {_bound(bound)}"
-        for word, bound in (("at least", low), ("above", above), ("at most", high), ("below", below))
-        if bound is not None
-    ]
-    return f"{name}{', ' if bounds and bounds[0].startswith('at') else ' ' if bounds else ''}{' and '.join(bounds)}"
+    name, bounds = NAMES.get(kind, NAMES[str]), {key: _bound(marks[key]) for key in BOUNDS if marks[key] is not None}
+    match list(bounds):
+        case ["low", "high"]:
+            return f"{name} from {bounds['low']} to {bounds['high']}"
+        case ["above", "below"]:
+            return f"{name} between {bounds['above']} and {bounds['below']}"
+    said = " and ".join(f"{BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
+    return f"{name}{', ' if said.startswith('at') else ' ' if said else ''}{said}"
 
 
 def _bound(bound: float) -> str:
@@ -260,17 +262,9 @@ def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
 
 
 def _within(made: Any, marks: Mapping[str, Any]) -> bool:
-    low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
-    bounded = any(bound is not None for bound in (low, high, above, below))
-    return all(
-        not (bounded and number in (math.inf, -math.inf))
-        and (low is None or number >= low)
-        and (high is None or number <= high)
-        and (above is None or number > above)
-        and (below is None or number < below)
-        for number in (made if isinstance(made, tuple) else (made,))
-        if isinstance(number, int | float)
-    )
+    bounds = [(holds, marks[key]) for key, (_, holds) in BOUNDS.items() if marks[key] is not None]
+    numbers = [one for one in (made if isinstance(made, tuple) else (made,)) if isinstance(one, int | float)]
+    return all(abs(number) != math.inf and holds(number, bound) for number in numbers for holds, bound in bounds)
 
 
 @functools.cache
@@ -286,9 +280,10 @@ def _field(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
     marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if "low" not in marks or marks["read"] is not None:
         return marks, None, False, None
-    kind, optional = _plain_kind(_hints(cls)[name])
+    kinds = kinds_of(_hints(cls)[name])
+    kind = next(kind for kind in kinds if kind is not type(None))
     item = typing.get_args(kind)[0] if _is_list(kind) else kind
-    return marks, kind, optional, item if dataclasses.is_dataclass(item) else None
+    return marks, kind, type(None) in kinds, item if dataclasses.is_dataclass(item) else None
 
 
 @functools.cache

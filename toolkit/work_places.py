@@ -13,9 +13,8 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,19 +25,6 @@ WAS = "was"
 """What was set aside, within a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
 """What is drawn for names, today and by earlier versions."""
-
-
-@dataclass(frozen=True)
-class _WorkPlace:
-    """A file or folder that no other process clears until it is let go."""
-
-    path: Path
-    handle: int
-
-    def let_go(self) -> None:
-        """Give the lock back."""
-        _HELD.discard(self.path)
-        os.close(self.handle)
 
 
 _HELD: set[Path] = set()
@@ -56,14 +42,19 @@ def beside(target: Path, suffix: str) -> Path:
     return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
 
 
-def work_place(path: Path, make: Callable[[Path], None]) -> _WorkPlace:
-    """What `make` makes, a file or a folder of that new name, locked."""
-    while True:
+@contextmanager
+def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
+    """Within it, what `make` makes, a file or a folder of that new name, is locked: no other process clears it."""
+    handle = None
+    while handle is None:  # it may be cleared before it is locked
         make(path)
         handle = _lock(path, wait=True)
-        if handle is not None:  # else it was cleared before it was locked
-            _HELD.add(path)
-            return _WorkPlace(path, handle)
+    _HELD.add(path)
+    try:
+        yield
+    finally:
+        _HELD.discard(path)
+        os.close(handle)
 
 
 def clear_parts(target: Path) -> None:

@@ -141,7 +141,7 @@ def test_remarks_are_written_as_the_tables_are() -> None:
          "size_agreement": 0.8, "size_agreement_z": [14.57, None], "batched": None}
     )  # fmt: skip
     rule = "its run may have stopped by a rule of its own"
-    assert remarks(order, settings) == (
+    assert tuple(remarks(order, settings)) == (
         "`n`: the share right changes by −2.42 points from one sample index to the next (z −4.43): its traces are not "
         "exchangeable",
         "`n`: neighbouring traces correlate by 0.0600, not −0.0667 (z 6.70): its traces are not exchangeable",

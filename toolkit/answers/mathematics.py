@@ -35,7 +35,6 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import ThinkbackError
-from toolkit.progress import Advance
 
 LIMIT_S = 5.0
 START_LIMIT_S = 120.0
@@ -99,10 +98,6 @@ class Mathematics:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the processes and close the cache."""
         for worker in self._workers:
             worker.stop()
         if self._cache is not None:
@@ -148,11 +143,10 @@ def tally(cache: str | Path) -> dict[str, int]:
     return verdicts | dict(counted)
 
 
-def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance | None = None) -> _JudgedAnswers:
+def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
 
-    The frame comes back in its order, with all its columns; "earliest" is by that order. `advance` is told how many
-    examples are done.
+    The frame comes back in its order, with all its columns; "earliest" is by that order.
     """
     for column in ("example_id", "answer", "gold"):
         if column not in rows.columns:
@@ -163,7 +157,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance |
     seen = judge.compare((gold, answer) for _, gold, answers in examples if gold is not None for answer in answers)
     verdicts = dict(seen)
     wrong = [[one for one in answers if gold is None or seen[(gold, one)] != SAME] for _, gold, answers in examples]
-    canonical = _group(wrong, judge, verdicts, advance)
+    canonical = _group(wrong, judge, verdicts)
     found: list[tuple[str, str, str | None, bool | None]] = []
     for (name, gold, answers), own in zip(examples, canonical, strict=True):
         right = next((answer for answer in answers if answer not in own), None)
@@ -190,9 +184,7 @@ def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]
     return name, golds[0], part["answer"].drop_nulls().unique(maintain_order=True).to_list()
 
 
-def _group(
-    examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str], advance: Advance | None
-) -> list[dict[str, str]]:
+def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str]) -> list[dict[str, str]]:
     """Answer -> first of its group, for each example.
 
     Round by round: in each every example asks about its next answer against all groups so far, so that the processes
@@ -201,10 +193,7 @@ def _group(
     made: list[dict[str, str]] = [{} for _ in examples]
     heads: list[list[str]] = [[] for _ in examples]
     place = 0
-    going = [number for number, answers in enumerate(examples) if answers]
-    if advance is not None:
-        advance(len(examples) - len(going))
-    while going:
+    while going := [number for number, answers in enumerate(examples) if len(answers) > place]:
         pairs = [(head, examples[number][place]) for number in going for head in heads[number]]
         verdicts |= judge.compare(pairs)
         for number in going:
@@ -213,10 +202,6 @@ def _group(
             if made[number][answer] == answer:
                 heads[number].append(answer)
         place += 1
-        still = [number for number in going if len(examples[number]) > place]
-        if advance is not None:
-            advance(len(going) - len(still))
-        going = still
     return made
 
 
@@ -241,13 +226,10 @@ class _Worker:
             self._start()
         self._number += 1
         reply, overran = self._exchange(json.dumps([self._number, *pair, limit_s]), limit_s)
-        if reply is None:
-            self.stop()
-            return TIMED_OUT if overran else FAILED
-        number, same = json.loads(reply)
+        number, same = (None, None) if reply is None else json.loads(reply)
         if number != self._number:
             self.stop()
-            return FAILED
+            return TIMED_OUT if overran else FAILED
         return FAILED if same is None else SAME if same else DIFFERENT
 
     def stop(self) -> None:

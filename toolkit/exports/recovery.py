@@ -13,6 +13,10 @@ from toolkit.log import Log, collect
 
 ACCEPT = "accept"
 OF_EXAMPLE = ("gold", "labels", "cluster")
+OF_TRACE = (
+    "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct", "prompt_tokens",
+    "completion_tokens", "finish_reason", "finalizer_used", "answer", "opaque", "model",
+)  # fmt: skip
 OF_CALL = ("max_tokens", "latency_s", "device_s", "sum_logprob", "tokens_estimated")
 
 
@@ -29,7 +33,7 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
     the log has no judged revision of the base, or several pools of them and none is named.
     """
     attempts, revisions = _pairs(log, base, pool)
-    features = {row["trace_id"]: row for row in collect(log.scan("features"), log).iter_rows(named=True)}
+    features = collect(log.scan("features"), log).rows_by_key("trace_id", named=True, unique=True)
     rows = []
     for attempt in attempts.iter_rows(named=True):
         shared = _attempt(attempt, features.get(attempt["trace_id"], {})) | _marks(log)
@@ -84,10 +88,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
 
 def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
     """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
-    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct"]
-    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used", "answer", "opaque", "model"]
-    columns += OF_CALL
-    traces = collect(log.scan("traces", columns), log).filter(pl.col("correct").is_not_null())
+    traces = collect(log.scan("traces", [*OF_TRACE, *OF_CALL]), log).filter(pl.col("correct").is_not_null())
     first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
     bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
@@ -100,10 +101,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question", *OF_EXAMPLE]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
     own = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
-    by_parent: dict[str, list[dict[str, Any]]] = {}
-    for row in own.iter_rows(named=True):
-        by_parent.setdefault(row["parent_id"], []).append(row)
-    return attempts, by_parent
+    return attempts, own.rows_by_key("parent_id", named=True, include_key=True)
 
 
 def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
@@ -122,7 +120,6 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
 
 
 def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
-    known = {k: v for k, v in features.items() if k not in ("trace_id", "example_id") and v is not None}
     return {
         "example_id": attempt["example_id"],
         "task_type": attempt["dataset"],
@@ -135,7 +132,7 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "base_finalizer_used": attempt["finalizer_used"],
         "base_usage": _usage(attempt),
         "base_model": attempt["model"],
-        "features": known,
+        "features": {k: v for k, v in features.items() if k != "example_id" and v is not None},
         **{name: attempt[name] for name in OF_EXAMPLE if attempt[name] is not None},
         **_call("base", attempt),
         **_answer("base_answer", attempt),

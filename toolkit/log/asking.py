@@ -1,20 +1,124 @@
-"""What a log is asked, whatever it is given as: its address, frames in memory by table, or a log that is open."""
+"""Opening and asking a log, whatever it is given as: its address, frames in memory by table, or a log that is open."""
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import polars as pl
 
 from toolkit.arguments import checks_arguments
-from toolkit.log.check.validating import validate
-from toolkit.log.contract.problems import Report
+from toolkit.errors import argument, listed, shown
+from toolkit.log.check.validating import check_log, validate
+from toolkit.log.contract.problems import LogError, Problem, Report
+from toolkit.log.contract.schema import SCHEMAS, check_table
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe
-from toolkit.log.opening import TAKES, AnyLog, open_log, validate_frames
+from toolkit.log.read.footers import FAILURES, one_line
+from toolkit.log.read.log import Log
+from toolkit.log.read.log import open_log as open_address
 from toolkit.log.read.query import answer
+from toolkit.log.write.typed_rows import contract_rows
+from toolkit.log.write.writer import Frame, write_log
+from toolkit.work_places import remove, scratch_folder
+
+AnyLog = Log | str | Path | Mapping[str, Any]
+"""What stands for a log: one that is open, its address, or its tables as frames of polars, pandas or Arrow."""
+TAKES = 'the address of a log, an open log, or its tables as frames, such as {"examples": …, "traces": …}'
+IN_MEMORY = "frames in memory"
+"""The name and the address of a log that was made of frames."""
+GIVEN_ROW = "__given_row"
+
+
+class _FolderOwner:
+    """What logs and their shards refer to as long as they need their temporary folder."""
+
+
+@checks_arguments(log=TAKES, name="a name")
+def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -> Log:
+    """Open a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
+
+    Frames are given by table and checked as a log is. They are kept in a temporary folder, which goes when nothing
+    refers to the log or a scan of it. `name` and `simulated` are what their manifest says; a log at an
+    address says so itself. LogError where there is no log, its manifest is damaged or newer, a shard that it lists is
+    missing, or frames break the contract.
+    """
+    if isinstance(log, Mapping):
+        return _of_frames(log, name or IN_MEMORY, simulated)
+    for key in (key for key, given in (("name", name), ("simulated", simulated or None)) if given is not None):
+        raise LogError(f"{argument(key)} goes with frames in memory; a log at an address says it in its manifest")
+    return log if isinstance(log, Log) else open_address(log)
+
+
+def _frames(tables: Mapping[str, Any]) -> dict[str, Frame]:
+    if not tables:
+        raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}")
+    return {table: _frame(table, given) for table, given in tables.items()}
+
+
+def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
+    frames, folder = _frames(tables), Path(scratch_folder())
+    try:
+        log = write_log(folder / "log", name=name, tables=frames, simulated=simulated, validate=False)
+        try:
+            check_log(log, tuple(log.shards))
+        except LogError as error:
+            raise error if error.problem is None else _in_frames(error.problem, log, frames).error() from None
+    except BaseException:
+        remove(folder)
+        raise
+    owner = _FolderOwner()
+    weakref.finalize(owner, _remove_own, folder, os.getpid())
+    shards = {
+        table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in found)
+        for table, found in log.shards.items()
+    }
+    return Log(IN_MEMORY, log.manifest, shards, log.warnings)
+
+
+def _frame(table: str, given: Any) -> Frame:
+    """A table in the form of polars, its columns in an order that depends on their names alone."""
+    check_table(str(table))
+    if isinstance(given, pl.LazyFrame):
+        try:
+            return given.select(sorted(given.collect_schema().names()))
+        except FAILURES as error:
+            raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}") from None
+    if not isinstance(given, pl.DataFrame):
+        try:
+            if not hasattr(given, "__arrow_c_stream__") or isinstance(given, pl.Series):
+                raise TypeError
+            given = pl.DataFrame(given, nan_to_null=True)  # pandas has no other missing number
+        except (TypeError, ValueError, pl.exceptions.PolarsError):
+            raise LogError(f"`{table}` is {shown(given)}; it takes a frame of polars, pandas or Arrow") from None
+        empty = [column.name for column in given if column.null_count() == len(column)]
+        given = given.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
+    return given.select(sorted(given.columns))
+
+
+def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Problem:
+    """A problem of a shard by table and by the row that was given."""
+    table, start = problem.file, 0
+    for shards in log.shards.values():
+        files = [shard.file for shard in shards]
+        if problem.file in files:
+            table = shards[0].table
+            start = sum(log.footer(shard).rows for shard in shards[: files.index(problem.file)])
+    if problem.row is None or table not in frames:
+        return replace(problem, file=table)
+    rows = contract_rows(frames[table].lazy().with_row_index(GIVEN_ROW).collect(), table)
+    return replace(problem, file=table, row=int(rows[GIVEN_ROW][start + problem.row]))
+
+
+def _remove_own(folder: Path, process: int) -> None:
+    """Remove a folder of this very process: a fork has the same objects."""
+    if os.getpid() == process:
+        remove(folder)
 
 
 @checks_arguments(log=f"{TAKES}, or None", sql="one SELECT", files="Parquet files by name")
@@ -39,6 +143,19 @@ def validate_log(log: AnyLog) -> Report:
     """Check everything that the contract promises, the shards' hashes too; of frames in memory their rows.
 
     One problem per table and kind of fault, with the first offending row; notes say what is worth knowing but
-    no fault: that the log is unsealed, gaps in sample indices, ignored files.
+    no fault: that the log is unsealed, gaps in sample indices, ignored files. Of frames whose values or columns do not
+    fit the contract's types, the first such fault alone.
     """
-    return validate_frames(log) if isinstance(log, Mapping) else validate(open_log(log))
+    if not isinstance(log, Mapping):
+        return validate(open_log(log))
+    frames, folder = _frames(log), Path(scratch_folder())
+    try:
+        made = write_log(folder / "log", name=IN_MEMORY, tables=frames, validate=False)
+        report = validate(made)
+        return replace(report, problems=tuple(_in_frames(problem, made, frames) for problem in report.problems))
+    except LogError as error:
+        if error.problem is None:
+            raise
+        return Report((error.problem,), ())
+    finally:
+        remove(folder)

@@ -29,22 +29,21 @@ class Faults:
 
     log: Log
     fixed: list[Problem] = field(default_factory=list)
-    _first: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
-    _count: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _rows: dict[tuple[str, str, str], tuple[int, int, str]] = field(default_factory=dict)  # how many, first, its text
 
-    def add_rows(self, table: str, column: str, kind: str, offenders: pl.DataFrame, message: Message) -> None:
-        """Offending rows of one kind, with `__row` and whatever the message shows of them."""
-        if not offenders.height:
-            return
-        row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
-        self.add_first(table, column, kind, row[ROW], offenders.height, lambda: message_of(message, row))
-
-    def add_first(self, table: str, column: str, kind: str, row: int, count: int, text: Callable[[], str]) -> None:
-        """The same, where the first row is known already."""
-        key = (table, column, kind)
-        self._count[key] = self._count.get(key, 0) + count
-        if key not in self._first or row < self._first[key][0]:
-            self._first[key] = (row, text())
+    def add_rows(
+        self, table: str, column: str, kind: str, offenders: pl.DataFrame, message: Message, count: int = 0
+    ) -> None:
+        """Offending rows of one kind, with `__row` and whatever the message shows of them; `count`: how many there are,
+        where these are the first alone.
+        """
+        if offenders.height:
+            row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
+            key = (table, column, kind)
+            before, first, text = self._rows.get(key, (0, row[ROW] + 1, ""))
+            if row[ROW] < first:
+                first, text = row[ROW], message_of(message, row)
+            self._rows[key] = (before + (count or offenders.height), first, text)
 
     def add(self, problem: Problem) -> None:
         """A fault that needs no row."""
@@ -53,8 +52,7 @@ class Faults:
     def problems(self) -> tuple[Problem, ...]:
         """All faults: those of files and columns first, then by table, in the contract's order, and by row."""
         made = []
-        for (table, column, kind), (row, text) in self._first.items():
-            count = self._count[table, column, kind]
+        for (table, column, _), (count, row, text) in self._rows.items():
             more = f" ({count:,} rows in all)" if count > 1 else ""
             file, place = self.log.locate(table, row)
             made.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more)))

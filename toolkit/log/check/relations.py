@@ -21,25 +21,16 @@ from toolkit.log.read.log import ROW, Log, collect
 
 
 @dataclass
-class Gaps:
+class _Gaps:
     """Sample indices with gaps, counted over all blocks: no fault, but worth a note."""
 
     groups: int = 0
     traces: int = 0
     first: str = ""
 
-    def notes(self) -> list[str]:
-        """One line, or none."""
-        if not self.groups:
-            return []
-        return [
-            f"sample indices have gaps in {self.groups:,} of (example, pool, action, parent), first in {self.first}: "
-            f"the {self.traces:,} traces after a gap are not replayed"
-        ]
-
 
 def _check_traces(
-    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: Gaps, unknown_parent: Message
+    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: _Gaps, unknown_parent: Message
 ) -> None:
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
@@ -52,7 +43,9 @@ def _check_traces(
     _check_indices(faults, traces, gaps)
     judged = traces.filter(pl.col("correct").is_not_null())
     if judged.height:
-        _check_judged_whole(faults, traces)
+        message = "is null, but other traces of example {example_id} are judged: judge all or none"
+        partly = traces.filter(pl.col("correct").is_null()).join(judged, on="example_id", how="semi")
+        faults.add_rows("traces", "correct", "partly judged", partly, message)
         _check_judged_equally(faults, judged)
         _check_judged_by_labels(faults, judged, examples)
 
@@ -73,7 +66,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
     return revisions.join(known.join(inside, on="at").select(ROW), on=ROW, how="semi")
 
 
-def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: Gaps) -> None:
+def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
     """Sample indices count 0, 1, 2 … in (example, pool, action, parent): twice is a fault, a gap is counted."""
     group = ["example_id", "pool", "action", "parent_id"]
     coded = traces.select(ROW, "sample_index", group=pl.struct(group).hash()).sort("group", "sample_index", ROW)
@@ -81,9 +74,8 @@ def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: Gaps) -> None:
     before = pl.when(same).then(pl.col("sample_index").shift()).otherwise(-1)
     step = coded.with_columns(step=pl.col("sample_index") - before)
     again = step.filter(pl.col("step") == 0)
-    if again.height:
-        rows = traces.join(again.select(ROW), on=ROW, how="semi")
-        faults.add_rows("traces", "sample_index", "twice", rows, _index_twice)
+    rows = traces.join(again.select(ROW), on=ROW, how="semi")
+    faults.add_rows("traces", "sample_index", "twice", rows, _index_twice)
     broken = step.filter(pl.col("step") > 1)
     if broken.height:
         after = step.join(broken.group_by("group").agg(gap=pl.col("sample_index").min()), on="group")
@@ -100,22 +92,10 @@ def _index_twice(row: dict[str, object]) -> str:
     return f"{shown(row['sample_index'])} occurs twice in {what}: number the samples 0, 1, 2 …"
 
 
-def _check_judged_whole(faults: Faults, traces: pl.DataFrame) -> None:
-    missing = traces.filter(pl.col("correct").is_null())
-    if not missing.height:
-        return
-    judged = traces.filter(pl.col("correct").is_not_null()).select("example_id").unique()
-    partly = missing.join(judged, on="example_id", how="semi")
-    message = "is null, but other traces of example {example_id} are judged: judge all or none"
-    faults.add_rows("traces", "correct", "partly judged", partly, message)
-
-
 def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     answered = judged.filter(pl.col("answer").is_not_null() & ~pl.col("contested").fill_null(False))
     coded = answered.select(key=pl.struct("example_id", "answer").hash(), correct="correct")
-    both = coded.unique().group_by("key").len().filter(pl.col("len") > 1)
-    if not both.height:
-        return
+    both = coded.unique().filter(pl.col("key").is_duplicated())
     rows = answered.filter(coded["key"].is_in(both["key"].implode())).sort(ROW)
     first = pl.col("correct").first().over("example_id", "answer")
     example = "answer {answer} of example {example_id}"
@@ -126,8 +106,6 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
 
 def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.DataFrame) -> None:
     classes = examples.filter(pl.col("labels").list.len() > 0).select("example_id", "gold")
-    if not classes.height:
-        return
     closed = judged.filter(~pl.col("opaque").fill_null(False)).join(classes, on="example_id")
     right = pl.col("answer").eq_missing(pl.col("gold")) & pl.col("gold").is_not_null()
     example = "answer {answer} and gold {gold} of example {example_id}"
@@ -138,8 +116,6 @@ def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.D
 def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
     """Verifiers that rank candidates against each other: where all their rows are logged, one row pays the call."""
     listed = verifications.filter(pl.col("candidates").is_not_null())
-    if not listed.height:
-        return
     group = ["example_id", "pool", "action", "parent_id", "verifier"]
     placed = listed.join(
         traces.select("trace_id", "example_id", "pool", "action", "parent_id", "sample_index"),
@@ -155,10 +131,7 @@ def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.Data
 def _check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
     """Rounds count 0, 1, 2 … in their group."""
     ordered = rows.unique([*group, "round"], keep="any").sort(*group, "round")
-    same = pl.lit(True)
-    for name in group:
-        same &= pl.col(name) == pl.col(name).shift()
-    before = pl.when(same).then(pl.col("round").shift()).otherwise(-1)
+    before = pl.col("round").shift(fill_value=-1).over(group)
     broken = ordered.with_columns(before=before).filter(pl.col("round") > pl.col("before") + 1)
 
     def message(row: dict[str, object]) -> str:
@@ -174,20 +147,14 @@ def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
     """A claim is followed in one stage."""
     claim = ["example_id", "pool", "claim"]
     mixed = checks.unique([*claim, "stage"]).group_by(claim).len().filter(pl.col("len") > 1)
-    if not mixed.height:
-        return
     rows = checks.join(mixed, on=claim, how="semi").sort("round", ROW)
     changed = rows.with_columns(first=pl.col("stage").first().over(claim)).filter(pl.col("stage") != pl.col("first"))
-    faults.add_rows(
-        "checks",
-        "stage",
-        "changes",
-        changed,
-        lambda row: (
-            f"{shown(row['stage'])}, but claim {row['claim']} of example {shown(row['example_id'])} began in "
-            f"{shown(row['first'])}: a claim's stage never changes"
-        ),
-    )
+
+    def message(row: dict[str, object]) -> str:
+        what = f"claim {row['claim']} of example {shown(row['example_id'])} began in {shown(row['first'])}"
+        return f"{shown(row['stage'])}, but {what}: a claim's stage never changes"
+
+    faults.add_rows("checks", "stage", "changes", changed, message)
 
 
 _COLUMNS = {
@@ -215,16 +182,16 @@ _KEPT = 64
 
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
     """Add the faults between rows of `tables`; `known` are those that ids may be looked up in. Returns notes."""
-    log, gaps = faults.log, Gaps()
+    log, gaps = faults.log, _Gaps()
     hashes: list[np.ndarray] = []
-    asked = set(tables)
+    bare = Log(log.address, None, {}, ())
+    empty = {name: bare.scan(name, _COLUMNS[name], rows=True).collect() for name in ("examples", "traces")}
     for low, high in example_blocks(log, known, BLOCK_ROWS):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         scans = {name: log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here) for name in known}
         held = {name: scan.with_columns(_shortened(_COMPARED.get(name, ""))) for name, scan in scans.items()}
         frames = {name: collect(scan, log) for name, scan in held.items()}
-        examples = frames.get("examples", _empty(log, "examples"))
-        traces = frames.get("traces", _empty(log, "traces"))
+        examples, traces = (frames.get(name, empty[name]) for name in empty)
         for table in tables:
             _check_keys(faults, table, frames[table], hashes)
             frame = frames[table]
@@ -236,23 +203,23 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
             if "trace_id" in keys_of(table) and table != "traces" and ("traces" in known or not log.has("traces")):
                 unknown = frame.join(traces, on=["trace_id", "example_id"], how="anti")
                 faults.add_rows(table, "trace_id", "unknown", unknown, lambda row: _unknown_trace(log, row, "trace_id"))
-        if "traces" in asked:
+        if "traces" in tables:
             _check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace(log, row, "parent_id"))
-        if "verifications" in asked:
+        if "verifications" in tables:
             _check_listwise(faults, frames["verifications"], traces)
-        if "rounds" in asked:
+        if "rounds" in tables:
             _check_rounds(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"])
-        if "checks" in asked:
+        if "checks" in tables:
             _check_rounds(faults, "checks", frames["checks"], ["example_id", "pool", "claim"])
             _check_stages(faults, frames["checks"])
-    if "traces" in asked:
+    if "traces" in tables:
         _check_trace_ids_across(faults, hashes)
-    return gaps.notes()
-
-
-def _empty(log: Log, table: str) -> pl.DataFrame:
-    names = _COLUMNS[table]
-    return Log(log.address, None, {}, ()).scan(table, names, rows=True).collect()
+    if not gaps.groups:
+        return []
+    return [
+        f"sample indices have gaps in {gaps.groups:,} of (example, pool, action, parent), first in {gaps.first}: "
+        f"the {gaps.traces:,} traces after a gap are not replayed"
+    ]
 
 
 def _check_keys(faults: Faults, table: str, frame: pl.DataFrame, hashes: list[np.ndarray]) -> None:
@@ -276,8 +243,6 @@ def _check_trace_ids_across(faults: Faults, hashes: list[np.ndarray]) -> None:
 
 
 def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.DataFrame) -> None:
-    if not candidates.height:
-        return
     later = candidates.sort(ROW).filter(~pl.struct(keys).is_first_distinct())
 
     def message(row: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
-from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
+from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report, raise_first
 from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.checked_shards import keep_shards, known_shards
 from toolkit.log.read.log import Log
@@ -45,8 +45,7 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
         problems = faults.problems()
     else:
         problems = _examine(log, wanted, deep=False).problems
-    for problem in problems:
-        raise problem.error()
+    raise_first(problems)
     keep_shards(rows)
 
 
@@ -88,19 +87,16 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
         altered = {problem.file for problem in found}
         sealed = (f for f in whole if f.shard.sha256 and f.shard.file not in altered)
         found += filter(None, map(log.sound_bytes.read_all, sealed))
-    for problem in found:
-        faults.add(problem)
+    faults.fixed += found
     return len(faults.fixed) == before
 
 
 def _columns_are_sound(faults: Faults, table: str) -> bool:
-    before = len(faults.fixed)
-    seen = set()
+    first: dict[str | None, Problem] = {}
     for problem in faults.log.conversion_problems(table):
-        if problem.column not in seen:
-            seen.add(problem.column)
-            faults.add(problem)
-    return len(faults.fixed) == before
+        first.setdefault(problem.column, problem)
+    faults.fixed += first.values()
+    return not first
 
 
 def _is_sound_quietly(log: Log, table: str) -> bool:

@@ -44,11 +44,8 @@ def check_values(faults: Faults, table: str) -> None:
     found = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
     for i, rule in enumerate(rules):
         if found[f"count{i}"]:
-            row = found[f"first{i}"]
-            shows = (rule.column, *rule.shows)
-            values = collect(log.scan(table, shows, rows=True).filter(pl.col(ROW) == row), log).row(0, named=True)
-            message = partial(message_of, rule.message, values)
-            faults.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
+            rows = log.scan(table, (rule.column, *rule.shows), rows=True).filter(pl.col(ROW) == found[f"first{i}"])
+            faults.add_rows(table, rule.column, rule.kind, collect(rows, log), rule.message, found[f"count{i}"])
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:

@@ -47,7 +47,7 @@ class Manifest:
         return frozenset(name for name, pool in settings if isinstance(pool, dict) and pool.get("prefix") is False)
 
     def to_json(self) -> str:
-        """The file's text; optional keys only where they say something."""
+        """The file's text; optional keys only where they say something. LogError where it could not be read again."""
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": self.name}
         content["created"] = self.created
         optional = {"license": self.license, "simulated": self.simulated or None, "source": self.source}
@@ -60,9 +60,11 @@ class Manifest:
             for table, entries in self.tables.items()
         }
         try:
-            return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+            text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         except (TypeError, ValueError) as error:
             raise LogError(f"the manifest's `source`, `pools` or further keys are not JSON: {error}") from None
+        parse_manifest(text.encode(), MANIFEST)
+        return text
 
 
 def now() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.errors import ThinkbackError
@@ -25,10 +26,15 @@ class Problem:
         return f"{place}: {self.message}"
 
     def error(self) -> LogError:
-        """The problem as an error."""
         error = LogError(str(self))
         error.problem = self
         return error
+
+
+def raise_first(problems: Iterable[Problem | None]) -> None:
+    """Raise the first problem as an error, where there is one."""
+    for problem in filter(None, problems):
+        raise problem.error()
 
 
 class LogError(ThinkbackError):

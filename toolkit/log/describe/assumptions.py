@@ -6,7 +6,7 @@ give are sums, so that no log has to fit in memory. docs/assumptions.md says wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -62,12 +62,8 @@ def order_sums(traces: pl.DataFrame) -> pl.DataFrame:
 
 
 def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
-    """pool, action, groups; trend, trend_z; lag, lag_expected, lag_z; between, sampling, share_between.
-
-    Of the pools where some group has two judged traces. `trend`: the change of the share right from one sample index
-    to the next. `lag`: the correlation of neighbouring traces within their group, and what it is on average over all
-    orders, −1/(N − 1). `between`, `sampling`: the variance of the groups' true means and that around them (one-way
-    analysis of variance).
+    """`order` of a Description, of the pools where some group has two judged traces. `lag_expected`: the average over
+    all orders, −1/(N − 1); `between` and `sampling` by a one-way analysis of variance.
     """
     added = sums.group_by(POOL).agg(pl.all().sum()).filter(pl.col("groups") > 0)
     count, traces = pl.col("all_groups").cast(pl.Float64), pl.col("traces")
@@ -114,11 +110,9 @@ def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
 
 
 def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
-    """pool, action, size_right, size_right_z, size_agreement, size_agreement_z: correlation of a group's number of
-    traces with its share right, and with the share of its pairs of traces that agree.
-
-    Neither depends on the number where the run asked for as many whatever it saw. Null where all groups are equal. The
-    z is robust: groups with few traces have more variable shares.
+    """The columns `size_…` of `settings` of a Description. No share depends on a group's number of traces where the run
+    asked for as many whatever it saw. Null where all groups are equal. The z is robust: groups with few traces have
+    more variable shares.
     """
     size, pairs = pl.col("size").cast(pl.Float64), (pl.col("size") * (pl.col("size") - 1)).cast(pl.Float64)
     seen = counts.with_columns(
@@ -160,12 +154,7 @@ def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Sequence[str]) -> pl.DataFrame:
-    """pool, action, settings, mixed, prefix, at_limit, finalized, latency_s, device_s, batched.
-
-    `settings`: distinct models, temperatures and limits together; `mixed`: groups that have several; `prefix`: whether
-    fewer traces are the first ones of more; `at_limit`, `finalized`: shares of traces that their limit cut off, and
-    that a second call gave an answer; `latency_s`, `device_s`: means; `batched`: the one over the other.
-    """
+    """The columns of `settings` of a Description but for `size_…`."""
     kinds = settings.unique().group_by(POOL).len("settings").cast({"settings": pl.Int64})
     added = sums.group_by(POOL).agg(pl.all().sum()).join(kinds, on=POOL)
     timed = pl.col("timed")
@@ -201,9 +190,7 @@ def repeat_sums(traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
-    """verifier, pool, action, repeats, noise: how often it read a text again, and the standard deviation of its scores
-    of one text as a share of that of all its scores; null where it read none twice.
-    """
+    """verifier, pool, action, `repeats`, `noise` of `verifiers` of a Description; null where it read none twice."""
     key = ("verifier", *POOL)
     added = sums.group_by(key).agg(pl.all().sum())
     around = (pl.col("score_squared") - pl.col("score") ** 2 / pl.col("scored")) / (pl.col("scored") - 1)
@@ -212,47 +199,40 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
     return added.select(*key, repeats="again", noise=noise)
 
 
-def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> tuple[str, ...]:
+def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
     """What of it must be said in words; `settings` with the columns of `size_frame`."""
-    told = []
     for row in order.iter_rows(named=True):
         name = _name(row)
         if abs(row["trend_z"] or 0) > SURE:
-            told.append(
-                f"{name}: the share right changes by {_number(100 * row['trend'], '+.2f')} points from one sample "
-                f"index to the next (z {_number(row['trend_z'])}): its traces are not exchangeable"
-            )
+            change = f"changes by {_number(100 * row['trend'], '+.2f')} points from one sample index to the next"
+            yield f"{name}: the share right {change} (z {_number(row['trend_z'])}): its traces are not exchangeable"
         if abs(row["lag_z"] or 0) > SURE:
-            told.append(
-                f"{name}: neighbouring traces correlate by {_number(row['lag'], '.4f')}, not "
-                f"{_number(row['lag_expected'], '.4f')} (z {_number(row['lag_z'])}): its traces are not exchangeable"
-            )
+            lag = f"{_number(row['lag'], '.4f')}, not {_number(row['lag_expected'], '.4f')} (z {_number(row['lag_z'])})"
+            yield f"{name}: neighbouring traces correlate by {lag}: its traces are not exchangeable"
     for row in settings.iter_rows(named=True):
         name = _name(row)
         if row["mixed"]:
-            told.append(f"{name}: {_mix(row['mixed'])} settings: give each setting a pool of its own")
+            groups = "1 group mixes" if row["mixed"] == 1 else f"{row['mixed']:,} groups mix"
+            yield f"{name}: {groups} settings: give each setting a pool of its own"
         sizes = [
             f"{'more' if row[key] > 0 else 'less'} often {what} (z {_number(row[f'{key}_z'])})"
             for what, key in (("right", "size_right"), ("in agreement", "size_agreement"))
             if abs(row[f"{key}_z"] or 0) > SURE
         ]
         if sizes:
-            told.append(
-                f"{name}: examples with more traces are {' and '.join(sizes)}: its run may have stopped by a rule of "
-                "its own"
-            )
+            sized = f"examples with more traces are {' and '.join(sizes)}"
+            yield f"{name}: {sized}: its run may have stopped by a rule of its own"
     several = [_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
     if several:
-        told.append(f"{', '.join(several)}: several settings, one for all traces of an example")
+        yield f"{', '.join(several)}: several settings, one for all traces of an example"
     shared = [row for row in settings.iter_rows(named=True) if (row["batched"] or 0) > BATCHED]
     if shared:
         most = max(shared, key=lambda row: float(row["batched"]))
-        told.append(
+        yield (
             f"seconds: calls of {len(shared)} of {settings.height} pools and actions were measured in batches "
             f"(a call of {_name(most)} waited {most['latency_s']:.3g} s for {most['device_s']:.3g} s of the device's "
             "work): a sum of their `latency_s` is not what one user would wait for them one after the other"
         )
-    return tuple(told)
 
 
 def _number(value: float, form: str = ".2f") -> str:
@@ -262,7 +242,3 @@ def _number(value: float, form: str = ".2f") -> str:
 
 def _name(row: dict[str, object]) -> str:
     return f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
-
-
-def _mix(groups: int) -> str:
-    return "1 group mixes" if groups == 1 else f"{groups:,} groups mix"

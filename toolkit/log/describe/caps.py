@@ -214,9 +214,8 @@ def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent:
 
 
 def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
-    """kind, of, cap, all, most, rest: the largest caps that 100 % and 95 % of the examples support.
-
-    `limits` are the blocks' limits frames, one under the other; `examples` are those of the whole log.
+    """`caps` of a Description. `limits` are the blocks' limits frames, one under the other; `examples` are those of the
+    whole log.
     """
     rows = []
     called = limits.filter(pl.col("kind") == LISTWISE)["of"].unique()

@@ -34,6 +34,7 @@ _SETTINGS = (
     "at limit: cut off there, so no answer under a smaller limit; finalized: answered by a second call",
 )
 _REPEATS = "repeats: readings of a text that it has read before; noise: deviation of these scores over that of all"
+_CAPS = "all, 95 %: the largest cap that all, or 95 %, of the log's examples support"
 _COVERED = "covered: valid traces with a score; AUC within: mean over examples with right and wrong traces"
 
 
@@ -56,10 +57,11 @@ class Description:
       (change of the share right from one sample index to the next) and trend_z; lag (correlation of neighbouring
       traces), lag_expected (where order carries no meaning) and lag_z; between and sampling (variance between the
       groups' true shares right, and of traces around them), share_between.
-    - `settings`: pool, action, settings (distinct model, temperature and limit), mixed (groups with several), prefix,
-      at_limit and finalized (shares of traces), latency_s and device_s (means where both are logged), batched (their
-      ratio); size_right and size_agreement (correlation of a group's number of traces with its share right and with
-      the share of its pairs that agree), with size_right_z and size_agreement_z.
+    - `settings`: pool, action, settings (distinct model, temperature and limit together), mixed (groups with several),
+      prefix (whether fewer traces are the first ones of more), at_limit and finalized (shares of traces that their
+      limit cut off, and that a second call gave an answer), latency_s and device_s (means where both are logged),
+      batched (their ratio); size_right and size_agreement (correlation of a group's number of traces with its share
+      right and with the share of its pairs that agree), with size_right_z and size_agreement_z.
     - `remarks`: which assumptions of docs/assumptions.md the log contradicts, in words.
     """
 
@@ -97,23 +99,17 @@ class Description:
         if not verifiers["repeats"].sum():
             verifiers = verifiers.drop("repeats")
         caps = self.caps.with_columns(words).rename({"most": "95 %"})
+        exact = "; ".join(kind for kind in ONE_CAP if kind in set(caps["kind"]))
+        together = [f"{exact}: smaller caps may not be supported, since one call's traces stay together"] * bool(exact)
         made = [
             _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
             _table("Traces", self.pools),
             _table("Verifiers", verifiers, below=[_COVERED, *([_REPEATS] if "repeats" in verifiers.columns else [])]),
             _table("Order and spread of traces", self.order, below=_ORDER),
             _table("Settings and measurement", settings, below=(*_SETTINGS, *self.remarks)),
-            _table("Policies that the log supports", caps, below=_below(self.caps)),
+            _table("Policies that the log supports", caps, below=[_CAPS, *together]),
         ]
         return [table for table in made if table is not None]
-
-
-def _below(caps: pl.DataFrame) -> list[str]:
-    notes = ["all, 95 %: the largest cap that all, or 95 %, of the log's examples support"]
-    exact = [kind for kind in ONE_CAP if kind in set(caps["kind"])]
-    if exact:
-        notes.append(f"{'; '.join(exact)}: smaller caps may not be supported, since one call's traces stay together")
-    return notes
 
 
 def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:

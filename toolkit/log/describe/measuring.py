@@ -29,17 +29,17 @@ class _Sums:
     verifiers: tuple[str, ...] = ()
     examples: int = 0
     judged: int = 0
-    sizes: list[pl.DataFrame] = field(default_factory=list)
-    verified: list[pl.DataFrame] = field(default_factory=list)
-    scores: list[pl.DataFrame] = field(default_factory=list)  # group code, score, correct, example number
     groups: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (verifier, pool, action): its code
-    limits: list[pl.DataFrame] = field(default_factory=list)
-    orders: list[pl.DataFrame] = field(default_factory=list)
-    group_sizes: list[pl.DataFrame] = field(default_factory=list)
-    settings: list[pl.DataFrame] = field(default_factory=list)
-    measured: list[pl.DataFrame] = field(default_factory=list)
-    repeats: list[pl.DataFrame] = field(default_factory=list)
     texts: int = 0
+    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+
+    def add(self, **parts: pl.DataFrame) -> None:
+        """Take frames of a block, by what they hold."""
+        for name, part in parts.items():
+            self.parts.setdefault(name, []).append(part)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        return pl.concat(self.parts[name])
 
 
 def describe(log: Log) -> Description:
@@ -53,12 +53,14 @@ def describe(log: Log) -> Description:
     tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
     for low, high in example_blocks(log, tables, BLOCK_ROWS):
         _add_block(sums, log, pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
-    if not sums.sizes:
+    if not sums.parts:
         _add_block(sums, log, pl.lit(False))
     shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
     schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
-    order = assumptions.order_frame(pl.concat(sums.orders))
-    settings = _settings(sums, log)
+    order = assumptions.order_frame(sums["orders"])
+    settings = assumptions.setting_frame(sums["settings"], sums["measured"], sorted(log.pools_without_prefix()))
+    sizes = assumptions.size_frame(sums["group_sizes"])
+    settings = settings.join(sizes, on=["pool", "action"], how="left", maintain_order="left")
     return Description(
         name=log.name,
         sealed=log.sealed,
@@ -66,13 +68,13 @@ def describe(log: Log) -> Description:
         examples=sums.examples,
         judged=sums.judged,
         tables=pl.DataFrame(shards, schema=schema),
-        pools=_pools(pl.concat(sums.sizes)),
+        pools=_pools(sums["sizes"]),
         verifiers=_verifiers(sums),
-        caps=caps.caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
+        caps=caps.caps_frame(_of_scored(sums["limits"], sums["verified"]), sums.examples),
         order=order,
         settings=settings,
         notes=log.warnings,
-        remarks=assumptions.remarks(order, settings),
+        remarks=tuple(assumptions.remarks(order, settings)),
     )
 
 
@@ -90,30 +92,33 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     valid = pl.col("answer").is_not_null() & inside.fill_null(False)
     traces = traces.with_columns(valid=valid).drop("labels").with_row_index("at")
     sums.judged += traces.filter(pl.col("correct").is_not_null())["example_id"].n_unique()
-    sums.sizes.append(_sizes(traces))
-    sums.orders.append(assumptions.order_sums(traces))
-    sums.group_sizes.append(assumptions.size_counts(traces))
     distinct, measured = assumptions.setting_sums(traces)
-    sums.settings.append(distinct)
-    sums.measured.append(measured)
-    sums.repeats.append(_repeats(sums, log, traces, scores))
     marked = scores.join(
         traces.select("example_id", "trace_id", "at", "pool", "action", "valid", "correct"),
         on=["example_id", "trace_id"],
     )
-    sums.verified.append(_verified(marked))
     judged = marked.filter(pl.col("correct").is_not_null())
     numbered = judged.with_columns(group=pl.col("example_id").rank("dense").cast(pl.Int32) + sums.examples)
-    sums.scores.append(_coded(numbered, sums.groups))
     rounds = _read(log, "rounds", ("example_id", "pool", "hop", "round"), here)
     checks = _read(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
-    sums.limits += [
+    limits = [
         caps.limits_of_pools(ids, traces, log.pools_without_prefix()),
         caps.limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
         caps.limits_of_actions(ids, traces),
         caps.limits_of_rounds(ids, examples, rounds),
         caps.limits_of_checks(ids, examples, checks),
     ]
+    sums.add(
+        sizes=_sizes(traces),
+        orders=assumptions.order_sums(traces),
+        group_sizes=assumptions.size_counts(traces),
+        settings=distinct,
+        measured=measured,
+        repeats=_repeats(sums, log, traces, scores),
+        verified=_verified(marked),
+        scores=_coded(numbered, sums.groups),
+        limits=pl.concat(limits),
+    )
     sums.examples += ids.height  # so that the next block numbers its examples from here
 
 
@@ -130,14 +135,6 @@ def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) 
     hashed = collect(texts.with_columns(pl.col("text").hash()), log)
     told = traces.join(hashed, on=["example_id", "trace_id"])
     return assumptions.repeat_sums(told, scores)
-
-
-def _settings(sums: _Sums, log: Log) -> pl.DataFrame:
-    made = assumptions.setting_frame(
-        pl.concat(sums.settings), pl.concat(sums.measured), sorted(log.pools_without_prefix())
-    )
-    sizes = assumptions.size_frame(pl.concat(sums.group_sizes))
-    return made.join(sizes, on=["pool", "action"], how="left", maintain_order="left")
 
 
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
@@ -219,18 +216,18 @@ def _verifiers(sums: _Sums) -> pl.DataFrame:
     from toolkit.stats import auc, auc_within
 
     by = ["verifier", "pool", "action"]
-    verified = pl.concat(sums.verified)
-    valid = pl.concat(sums.sizes).group_by("pool", "action").agg(all_valid=pl.col("valid").sum())
+    verified = sums["verified"]
+    valid = sums["sizes"].group_by("pool", "action").agg(all_valid=pl.col("valid").sum())
     found = verified.group_by(by).agg(pl.col(n).sum() for n in verified.columns if n not in by)
     frame = found.join(valid, on=["pool", "action"], how="left").sort(by)
-    scores = pl.concat(sums.scores)
+    scores = sums["scores"]
     split = scores.partition_by("code", as_dict=True)
     aucs, within = [], []
     for key in frame.select(by).iter_rows():
         part = split.get((sums.groups.get(key),), scores.clear())
         aucs.append(auc(part["score"], part["correct"]))
         within.append(auc_within(part["score"], part["correct"], part["group"]))
-    noise = assumptions.noise_frame(pl.concat(sums.repeats))
+    noise = assumptions.noise_frame(sums["repeats"])
     frame = frame.join(noise, on=by, how="left", maintain_order="left")
     coverage = pl.when(pl.col("all_valid") > 0).then(pl.col("valid_scores") / pl.col("all_valid"))
     logged = pl.col("missing") == 0

@@ -23,7 +23,7 @@ from toolkit.stats.curves.roc import Influenced, auc, mean_of, pooled_area, with
 from toolkit.stats.metrics.spill import Floats
 
 if TYPE_CHECKING:
-    from toolkit.show import ShownInterval, Table
+    from toolkit.show import Table
 
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
 BEST, HONEST = "best k on these rows", "k chosen on the training rows"
@@ -95,6 +95,13 @@ class _Estimates:
     within: Influenced
     best: Influenced
     random: Influenced
+
+
+METRICS = {
+    "auc": "auc", "auc_within": "within", "best_of_n": "best", "auc_difference": "auc_difference",
+    "within_difference": "within_difference", "over_random": "over_random",
+}  # fmt: skip
+"""What rows of numbers call the fields of a signal's worth; the last three are differences, which have a p-value."""
 
 
 def _worth_of(
@@ -202,20 +209,22 @@ def _shown_k(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
 def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalWorth:
     known = ~np.isnan(signal.score)
     made = _estimates(traces, signal.score, known)
-    differences: list[PairedInterval | None] = [None, None]
+    differences: dict[str, PairedInterval] = {}
     if reference is not None and reference.name != signal.name and known.any():
         both, widened = known & ~np.isnan(reference.score), max(signal.widened, reference.widened)
         own = made if both.sum() == known.sum() else _estimates(traces, signal.score, both)
         other = _estimates(traces, reference.score, both)
-        differences = [own.auc.minus(other.auc, widened=widened), own.within.minus(other.within, widened=widened)]
+        differences = {
+            "auc_difference": own.auc.minus(other.auc, widened=widened),
+            "within_difference": own.within.minus(other.within, widened=widened),
+        }
     return _SignalWorth(
         name=signal.name,
         traces=int(known.sum()),
         auc=made.auc.interval(widened=signal.widened),
         within=made.within.interval(widened=signal.widened),
         best=made.best.interval(widened=signal.widened),
-        auc_difference=differences[0],
-        within_difference=differences[1],
+        **differences,
         over_random=None if np.isnan(made.best.estimate) else made.best.minus(made.random, widened=signal.widened),
         remark=signal.remark,
     )
@@ -257,29 +266,25 @@ def _chance(traces: ScoredTraces) -> _SignalWorth:
 
 
 def _notes(rows: list[_SignalWorth], suffixes: list[_SignalWorth]) -> Iterator[Note]:
-    below = {}
+    said = "the best of a question's traces is right less often than a random pick by"
+    below = []
     for row in rows:
-        over = row.over_random
-        if over is not None and over.difference is not None and _below(row):
+        if (over := _below(row)) is not None:
             limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
-            below[f"`{row.name}` ({_points(over.difference)}{limits} points)"] = row.name
+            below.append(f"`{row.name}` ({_points(over.difference or 0)}{limits} points)")
     if below:
-        said = f"the best of a question's traces is right less often than a random pick by {', '.join(below)}"
-        yield warning(BELOW_RANDOM, said)
-    lengths = [place for place, row in enumerate(suffixes) if _below(row)]
+        yield warning(BELOW_RANDOM, f"{said} {', '.join(below)}")
+    lengths = [place for place, row in enumerate(suffixes) if _below(row) is not None]
     if lengths:
         runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
         named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
-        said = (
-            "the best of a question's traces is right less often than a random pick by the log-probability of the last"
-        )
-        yield warning(BELOW_RANDOM, f"{said} {named} tokens")
+        yield warning(BELOW_RANDOM, f"{said} the log-probability of the last {named} tokens")
 
 
-def _below(row: _SignalWorth) -> bool:
-    """Whether the best of n by it is right less often than a random pick."""
+def _below(row: _SignalWorth) -> PairedInterval | None:
+    """The difference to a random pick, where the best of n by it is right less often."""
     over = row.over_random
-    return over is not None and over.difference is not None and over.difference < 0
+    return over if over is not None and (over.difference or 0) < 0 else None
 
 
 def _points(value: float) -> str:
@@ -336,23 +341,19 @@ def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
     over_random, which alone have a p-value.
     """
     rows = [
-        {"dataset": worth.dataset, "pool": worth.pool, "signal": one.name, "metric": metric, **numbers,
-         "remark": one.remark}
+        {"dataset": worth.dataset, "pool": worth.pool, "signal": one.name, "metric": metric, "remark": one.remark,
+         "estimate": _estimate(value), "low": value.low, "high": value.high, "n": value.n,
+         "p_value": getattr(value, "p_value", None)}
         for worth in worths
         for one in worth.signals
-        for metric, numbers in _numbers(one)
+        for metric, name in METRICS.items()
+        if (value := getattr(one, name)) is not None
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=ROWS)
 
 
-def _numbers(row: _SignalWorth) -> Iterator[tuple[str, dict[str, float | None]]]:
-    for metric, own in (("auc", row.auc), ("auc_within", row.within), ("best_of_n", row.best)):
-        yield metric, {"estimate": own.estimate, "low": own.low, "high": own.high, "n": own.n}
-    differences = (row.auc_difference, row.within_difference, row.over_random)
-    for metric, pair in zip(("auc_difference", "within_difference", "over_random"), differences, strict=True):
-        if pair is not None:
-            told = {"low": pair.low, "high": pair.high, "n": pair.n, "p_value": pair.p_value}
-            yield metric, {"estimate": pair.difference, **told}
+def _estimate(value: Interval | PairedInterval) -> float | None:
+    return value.estimate if isinstance(value, Interval) else value.difference
 
 
 def _anything(traces: ScoredTraces) -> bool:
@@ -361,14 +362,11 @@ def _anything(traces: ScoredTraces) -> bool:
 
 def worth_tables(worth: Worth, which: str) -> list[Table]:
     """The signals, and where log-probabilities of tokens are logged the suffixes."""
-    from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     where = f"`{worth.dataset}`, pool `{worth.pool}`"
-    area = NumberWithInterval(3)
-    change, points = NumberWithInterval(3, signed=True), NumberWithInterval(1, 100, signed=True)
-    share = NumberWithInterval(1, 100)
-    to = worth.reference
+    area, change = NumberWithInterval(3), NumberWithInterval(3, signed=True)
+    share, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
     columns = (
         TableColumn("signal", key="signal"),
         TableColumn("traces", Number(0), "traces", drop=5),
@@ -380,25 +378,19 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
         TableColumn("Δ random", points, "over_random", drop=1),
         TableColumn("remark", key="remark", beneath=True),
     )
-    below = [
+    below = (
         f"{worth.questions:,} questions, {worth.traces:,} judged traces with an answer, {worth.right:.1%} of them "
         f"right, of {which}; intervals of 95 %, by question or cluster",
-        *(
-            [f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"]
-            * bool(worth.left_out)
-        ),
-        *([f"Δ AUC, Δ within: less those of `{to}`, on the traces that both score"] if to else []),
+        f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared" * (worth.left_out > 0),
+        f"Δ AUC, Δ within: less those of `{worth.reference}`, on the traces that both score" * bool(worth.reference),
         "AUC within: mean over questions with right and wrong traces; Δ random: less a random pick of what is scored",
-    ]
+    )
     made = Table(
         f"What tells right traces from wrong ones: {where}",
         columns,
         tuple(_cells(row) for row in worth.signals),
-        above=(
-            *([SIMULATED] if worth.simulated else []),
-            *(str(note) for note in worth.notes if note.severity is Severity.WARNING),
-        ),
-        below=tuple(below),
+        above=(*[SIMULATED] * worth.simulated, *map(str, worth.notes)),
+        below=tuple(filter(None, below)),
     )
     if not worth.suffixes:
         return [made]
@@ -406,27 +398,17 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
     rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
     longest = int(worth.suffixes[-1].name)
-    told = (
-        *([f"log-probabilities of tokens by the verifier `{worth.teller}`"] if worth.teller else ()),
-        *([f"{len(rows)} of the {longest:,} lengths; the best is sought among all"] if len(rows) < longest else ()),
+    of_tokens = (
+        f"log-probabilities of tokens by the verifier `{worth.teller}`" * bool(worth.teller),
+        f"{len(rows)} of the {longest:,} lengths; the best is sought among all" * (len(rows) < longest),
     )
-    return [made, Table(f"Log-probability of the last tokens: {where}", lengths, rows, below=told)]
+    title = f"Log-probability of the last tokens: {where}"
+    return [made, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
 
 
 def _cells(row: _SignalWorth) -> tuple[object, ...]:
-    return (
-        row.name, row.traces, _limits(row.auc), _limits(row.within), _difference(row.auc_difference),
-        _difference(row.within_difference), _limits(row.best), _difference(row.over_random), row.remark,
-    )  # fmt: skip
-
-
-def _limits(found: Interval) -> ShownInterval | None:
     from toolkit.show import ShownInterval
 
-    return ShownInterval.of((found.estimate, found.low, found.high))
-
-
-def _difference(found: PairedInterval | None) -> ShownInterval | None:
-    from toolkit.show import ShownInterval
-
-    return None if found is None else ShownInterval.of((found.difference, found.low, found.high))
+    shown = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
+    values = (one and ShownInterval.of((_estimate(one), one.low, one.high)) for one in shown)
+    return (row.name, row.traces, *values, row.remark)

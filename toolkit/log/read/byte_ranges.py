@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -30,11 +31,9 @@ class RangeFile(io.RawIOBase):
         self.length = size
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -70,51 +69,42 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
     ) -> Iterator[pl.DataFrame]:
-        wanted = list(schema) if columns is None else columns
-        left, start = n_rows, 0
-        for shard, metadata in shards:
-            for frame in _groups(shard, metadata, wanted, predicate, schema, start, row):
-                kept = frame if left is None else frame.head(left)
-                left = None if left is None else left - kept.height
-                yield kept
-                if left == 0:
-                    return
-            start += metadata.num_rows
+        left = n_rows
+        for frame in _groups(shards, schema, row, list(schema) if columns is None else columns, predicate):
+            kept = frame if left is None else frame.head(left)
+            left = None if left is None else left - kept.height
+            yield kept
+            if left == 0:
+                return
 
     return register_io_source(source, schema=schema)
 
 
 def _groups(
-    shard: Shard,
-    metadata: Any,
-    wanted: list[str],
-    predicate: pl.Expr | None,
-    schema: pl.Schema,
-    start: int,
-    row: str | None,
+    shards: Sequence[tuple[Shard, Any]], schema: pl.Schema, row: str | None, names: list[str], predicate: pl.Expr | None
 ) -> Iterator[pl.DataFrame]:
-    """The wanted columns of a shard's rows that the predicate keeps, row group by row group."""
+    """The wanted columns of the shards' rows that the predicate keeps, row group by row group."""
     import pyarrow.parquet as pq
 
-    first = list(dict.fromkeys(wanted if predicate is None else predicate.meta.root_names()))
-    source = RangeFile(shard.place, shard.path)
-    with pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=True) as file:
-        for i in range(file.metadata.num_row_groups):
-            height = file.metadata.row_group(i).num_rows
-            frame = _read_group(file, i, first, schema, start, row)
-            if predicate is None:
-                yield from frame.select(wanted).iter_slices(BATCH_ROWS)
-            else:
-                kept = frame.select(predicate.alias("kept")).to_series().fill_null(False)
-                if kept.any():
-                    later = [name for name in wanted if name not in frame.columns]
-                    whole = frame.hstack(_read_group(file, i, later, schema, start, row)) if later else frame
-                    yield from whole.filter(kept).select(wanted).iter_slices(BATCH_ROWS)
-            start += height
+    first, start = list(dict.fromkeys(names if predicate is None else predicate.meta.root_names())), 0
+    for shard, metadata in shards:
+        source = RangeFile(shard.place, shard.path)
+        with pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=True) as file:
+            for group in range(file.metadata.num_row_groups):
+                read = partial(_read_group, file, group, schema, start, row)
+                frame = read(first)
+                start += frame.height
+                if predicate is not None:
+                    kept = frame.select(predicate.alias("kept")).to_series().fill_null(False)
+                    if not kept.any():
+                        continue
+                    later = [name for name in names if name not in frame.columns]
+                    frame = (frame.hstack(read(later)) if later else frame).filter(kept)
+                yield from frame.select(names).iter_slices(BATCH_ROWS)
 
 
 def _read_group(
-    file: Any, group: int, names: Sequence[str], schema: pl.Schema, start: int, row: str | None
+    file: Any, group: int, schema: pl.Schema, start: int, row: str | None, names: Sequence[str]
 ) -> pl.DataFrame:
     """Columns of one row group in the schema's types, with the count of rows where it is among them."""
     stored = [name for name in names if name != row]

@@ -212,12 +212,13 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
         with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
             for column in file.schema_arrow.names if columns is None else columns:
                 for group in range(file.num_row_groups):
-                    found = _Found()
+                    nulls, bounds = 0, []
                     for batch in file.iter_batches(columns=[column], row_groups=[group]):
                         batch.validate(full=True)  # strings are UTF-8, lists end where they say
-                        found.add(batch.column(0))
+                        nulls += batch.column(0).null_count
+                        bounds += _bounds(batch.column(0))
                     for chunk in chunks_read(file, group, column):
-                        found.check(chunk.statistics)
+                        _check_statistics(chunk.statistics, nulls, bounds)
     except (pa.ArrowException, OSError, ValueError) as error:
         return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
     return None
@@ -234,40 +235,29 @@ def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
         yield from (file.metadata.row_group(group).column(place) for place in of_name)
 
 
-class _Found:
-    """The bounds and nulls of a column in a row group. Readers pass over rows by what the footer says of them."""
+def _bounds(values: Any) -> list[Any]:
+    """The least and the largest of some values; empty where there are none, or they have no order of their own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    def __init__(self) -> None:
-        self._nulls = 0
-        self._lows: list[Any] = []
-        self._highs: list[Any] = []
+    types, kind = pa.types, values.type
+    plain = (types.is_string, types.is_large_string, types.is_signed_integer, types.is_float32, types.is_float64)
+    known = values.null_count < len(values) and any(test(kind) for test in plain)
+    return list(pc.min_max(values).as_py().values()) if known else []
 
-    def add(self, values: Any) -> None:
-        """Take some of its values."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
-        self._nulls += values.null_count
-        types, kind = pa.types, values.type
-        plain = (types.is_string, types.is_large_string, types.is_signed_integer, types.is_float32, types.is_float64)
-        if values.null_count < len(values) and any(test(kind) for test in plain):
-            bounds = pc.min_max(values)
-            self._lows.append(bounds["min"].as_py())
-            self._highs.append(bounds["max"].as_py())
-
-    def check(self, said: Any) -> None:
-        """ValueError where the footer says something else."""
-        if said is None:
-            return
-        if said.has_null_count and said.null_count != self._nulls:
-            raise ValueError("its footer says another number of nulls")
-        if not self._lows or not said.has_min_max:
-            return
-        with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
+def _check_statistics(said: Any, nulls: int, bounds: list[Any]) -> None:
+    """ValueError where the footer says other nulls and bounds of a column in a row group than it has: readers pass over
+    rows by what it says.
+    """
+    if said is None:
+        return
+    if said.has_null_count and said.null_count != nulls:
+        raise ValueError("its footer says another number of nulls")
+    with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
+        if bounds and said.has_min_max and type(said.min) is type(bounds[0]):
             low, high = said.min, said.max
-            if type(low) is not type(self._lows[0]):
-                return
-            if any(low > value for value in self._lows) or any(high < value for value in self._highs):
+            if any(low > value or high < value for value in bounds):
                 raise ValueError("its footer says bounds that its values do not keep")
 
 

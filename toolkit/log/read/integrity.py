@@ -73,7 +73,7 @@ def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
     """
     before = _states(sealed)
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
-    due = [footer for footer in sealed if _name(before, footer) not in known]
+    due = [footer for footer in sealed if before.get(footer.shard.path, ("",))[0] not in known]
     found: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
     found.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
     after = _states([footer for footer in due if found[footer.shard.path] is None and footer.shard.path in before])
@@ -90,14 +90,7 @@ def _problem(footer: Footer) -> Problem | None:
     return damage(shard, footer) or Problem(shard.file, None, None, message)
 
 
-_States = Mapping[str, tuple[str, str, bool]]
-
-
-def _name(states: _States, footer: Footer) -> str | None:
-    return states[footer.shard.path][0] if footer.shard.path in states else None
-
-
-def _states(footers: Sequence[Footer]) -> _States:
+def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
     """By path of a shard its name in the cache, its state there, and whether it may be kept. Some have none."""
     states = side_by_side(_state, [footer.shard for footer in footers])
     return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}

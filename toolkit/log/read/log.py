@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import polars as pl
 from toolkit.errors import suggest
 from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
 from toolkit.log.contract.manifest import Manifest
-from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
@@ -103,7 +104,7 @@ class Log:
     def columns(self, table: str) -> dict[str, pl.DataType]:
         """Columns that the shards of a table hold, with the types in which they are read."""
         check_table(table)
-        self._raise_first(conflict for conflict in self._resolved(table).conflicts.values())
+        raise_first(self._resolved(table).conflicts.values())
         return dict(self._resolved(table).types)
 
     def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
@@ -122,8 +123,8 @@ class Log:
             if name not in contract:
                 raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
         types = {name: contract[name] for name in wanted}
-        self._raise_first(self.damages(table, wanted))
-        self._raise_first(self.conversion_problems(table, wanted))
+        raise_first(self.damages(table, wanted))
+        raise_first(self.conversion_problems(table, wanted))
         frames = [self._scan_run(run, types, start, rows) for start, run in self._runs(table)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
@@ -220,23 +221,13 @@ class Log:
         first = self._raw([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
         return state_type(found, lambda: next(iter(collect(first, self)[name]), None))
 
-    def _raise_first(self, problems: Iterator[Problem]) -> None:
-        for problem in problems:
-            raise problem.error()
-
     def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
         """Neighbouring shards with the same columns and types, read in one way, and the place of their first row."""
-        start, before = 0, None
-        run: list[Shard] = []
-        for shard, footer in self._shards(table):
-            alike = (list(footer.columns.items()), footer.in_ranges)
-            if run and alike != before:
-                yield start, run
-                start, run = start + sum(self.footer(s).rows for s in run), []
-            run.append(shard)
-            before = alike
-        if run:
-            yield start, run
+        start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
+        for _, run in itertools.groupby(self._shards(table), key=alike):
+            shards, footers = zip(*run, strict=True)
+            yield start, list(shards)
+            start += sum(footer.rows for footer in footers)
 
     def _scan_run(self, run: list[Shard], types: dict[str, pl.DataType], start: int, rows: bool) -> pl.LazyFrame:
         present = self.footer(run[0]).columns
@@ -281,16 +272,12 @@ class Log:
         flagged = lossy(pl.col(name), found, target)
         if flagged is None:
             return None
-        damaged = next(self.sound_bytes.problems([footer], [name]), None)
-        return damaged or self._first_lossy(shard, name, flagged, target)
-
-    def _first_lossy(self, shard: Shard, name: str, flagged: pl.Expr, target: pl.DataType) -> Problem | None:
-        first = collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self)
-        if not first.height:
-            return None
-        row, value = first.row(0)
-        message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
-        return Problem(shard.file, name, row, message)
+        if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
+            return damaged
+        for row, value in collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self).rows():
+            message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            return Problem(shard.file, name, row, message)
+        return None
 
 
 def _resolve(
@@ -309,7 +296,7 @@ def _resolve(
             types[name] = pl.Int64() if all(dtype.is_integer() for dtype in wanted) else F64
         elif all(can_convert(dtype, pl.String()) for dtype in wanted):
             types[name] = pl.String()
-        elif len({dtype.size for dtype in wanted if isinstance(dtype, pl.Array)}) == 1 and _are_states(wanted):
+        elif len({dtype.size for dtype in wanted if isinstance(dtype, pl.Array)}) == 1 and all(map(_is_state, wanted)):
             types[name] = next(dtype for dtype in wanted if dtype.inner == pl.Float32)  # type: ignore[attr-defined]
         else:
             (first, one), (second, other) = list(here.items())[:2]
@@ -318,8 +305,8 @@ def _resolve(
     return _Types(types, conflicts)
 
 
-def _are_states(types: Sequence[pl.DataType]) -> bool:
-    return all(isinstance(dtype, pl.Array) and dtype.inner in (pl.Float16, pl.Float32) for dtype in types)
+def _is_state(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.Array) and dtype.inner in (pl.Float16, pl.Float32)
 
 
 def open_log(address: str | Path) -> Log:

@@ -51,7 +51,10 @@ class Place:
         """A small file's bytes, or None where there is none."""
         try:
             if self.system is None:
-                return _file_bytes(Path(self.path(name)), name)
+                path = Path(self.path(name))
+                if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would never end
+                    raise LogError(f"`{name}` is not a file: remove it")
+                return path.read_bytes()
             return self._remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
@@ -84,7 +87,6 @@ class Place:
         return bytes(self._remote(self.system.cat_file, path, start, end))
 
     def exists(self) -> bool:
-        """Whether there is anything at the address."""
         return Path(self.root).exists() if self.system is None else bool(self._remote(self.system.exists, self.root))
 
     def is_folder(self) -> bool:
@@ -109,13 +111,6 @@ class Place:
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise LogError(f"`{arguments[0]}` can't be read: {reason[:200]}") from None
-
-
-def _file_bytes(path: Path, name: str) -> bytes | None:
-    """A local file's bytes; None where there is none. LogError for a pipe, which would never end."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise LogError(f"`{name}` is not a file: remove it")
-    return path.read_bytes()
 
 
 def place_of(address: str, pattern: bool = False) -> Place:

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.problems import LogError, raise_first
 from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
 from toolkit.log.read.footers import FAILURES
 from toolkit.log.read.log import Log, first_damaged
@@ -100,14 +100,18 @@ def check_printable_size(frame: pl.DataFrame) -> None:
 
 def _views(connection: Any, log: Log, sql: str) -> list[str]:
     """Make the tables of a log views; the files of those that the SQL reads, whose bytes were checked."""
-    checked = []
+    checked: list[str] = []
     for view, table in _views_of(log).items():
-        named = view.lower() in sql.lower()  # who reads a view must name it: the others' files are not fetched
-        paths = _exact_paths(log, table) if named else {}
-        checked += _checked_paths(log, table, paths) if named else []
-        for problem in log.conversion_problems(table):
-            raise problem.error()
-        connection.execute(_view(connection, log, view, table, paths) if named else _unread_view(log, view, table))
+        if view.lower() in sql.lower():  # who reads a view must name it: the others' files are not fetched
+            raise_first(log.damages(table))
+            files = _files(log, table)
+            checked += itertools.chain(*files.values())
+            raise_first(log.conversion_problems(table))
+            connection.execute(_view(connection, log, view, table, files))
+        else:  # for messages that suggest names; a function that makes up its name, and so reads it, is refused
+            raise_first(log.conversion_problems(table))
+            refusal = f"error('the SQL must name the view {view}') IS NULL"
+            connection.execute(f"{_without_rows(log, view, table)} WHERE {refusal}")
     return checked
 
 
@@ -150,32 +154,30 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return list(taken.values())
 
 
-def _exact_paths(log: Log, table: str) -> dict[str, str]:
-    """By the path of each shard the one that DuckDB is given: a link where it would read the path as a pattern."""
-    paths = [footer.readable for footer in log.footers(table)]
-    home = ""
-    exact = {}
-    for number, path in enumerate(paths):
-        exact[path] = path
+Columns = tuple[tuple[str, pl.DataType], ...]
+
+
+def _files(log: Log, table: str) -> dict[Columns, list[str]]:
+    """A table's files by their columns and types, as DuckDB is given them: a link where it would read the path as a
+    pattern.
+    """
+    home, files = "", dict[Columns, list[str]]()
+    for number, footer in enumerate(log.footers(table)):
+        path = footer.readable
         if any(sign in path for sign in "*?[\\") or path.startswith("~"):
             home = home or scratch_folder()
-            exact[path] = f"{home}/{number}.parquet"
-            Path(exact[path]).symlink_to(Path(path).absolute())
-    return exact
+            link = Path(home, f"{number}.parquet")
+            link.symlink_to(Path(path).absolute())
+            path = str(link)
+        files.setdefault(tuple(footer.columns.items()), []).append(path)
+    return files
 
 
-def _checked_paths(log: Log, table: str, paths: Mapping[str, str]) -> list[str]:
-    """A table's files. LogError where their bytes are not those that were sealed, or are damaged."""
-    for problem in log.damages(table):
-        raise problem.error()
-    return [paths[footer.readable] for footer in log.footers(table)]
-
-
-def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
+def _view(connection: Any, log: Log, view: str, table: str, groups: Mapping[Columns, list[str]]) -> str:
     types, names = _columns_of(log, table)
     held: set[str] = set()
     selects = []
-    for present, files in _groups(log, table, paths).items():
+    for present, files in groups.items():
         columns = {name: dtype for name, dtype in present if dtype != pl.Null}
         sources = _sources(connection, [name for name, _ in present], files)
         chosen = [_column(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
@@ -185,11 +187,6 @@ def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, 
         return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
     return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
-
-
-def _unread_view(log: Log, view: str, table: str) -> str:
-    """A view for messages that suggest names. A function that makes up its name, and so reads it, is refused."""
-    return f"{_without_rows(log, view, table)} WHERE error('the SQL must name the view {view}') IS NULL"
 
 
 def _without_rows(log: Log, view: str, table: str) -> str:
@@ -202,15 +199,6 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
     """(types by column of a table, the column's name in the view)."""
     types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
     return types, dict(zip(types, _told_apart(list(types)), strict=True))
-
-
-def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
-    """Files of a table by their columns and types."""
-    groups: dict[tuple[tuple[str, pl.DataType], ...], list[str]] = {}
-    for shard in log.shards.get(table, ()):
-        footer = log.footer(shard)
-        groups.setdefault(tuple(footer.columns.items()), []).append(paths[footer.readable])
-    return groups
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
@@ -286,12 +274,12 @@ def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.Data
 
 def _to_polars(relation: Any) -> pl.DataFrame:
     """The answer with 64-bit sums, where DuckDB makes 128-bit ones. LogError for what polars has no type for."""
-    for name, kind in zip(relation.columns, relation.types, strict=True):
+    kinds = dict(zip(relation.columns, relation.types, strict=True))
+    for name, kind in kinds.items():
         if (strange := _strange(kind)) is not None:
-            raise LogError(
-                f"the SQL's column `{name}` has the type {strange}, which is not returned: cast it to VARCHAR"
-            )
-    huge = [name for name, kind in zip(relation.columns, relation.types, strict=True) if kind.id == "hugeint"]
+            said = f"the SQL's column `{name}` has the type {strange}"
+            raise LogError(f"{said}, which is not returned: cast it to VARCHAR")
+    huge = [name for name, kind in kinds.items() if kind.id == "hugeint"]
     frame = relation.pl()
     for name in huge:
         narrow = frame[name].cast(pl.Int64, strict=False)

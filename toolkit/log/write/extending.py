@@ -30,7 +30,7 @@ from toolkit.log.write.locking import locked
 from toolkit.log.write.sealing import shard_entry
 from toolkit.log.write.shard_files import beside, write_shards
 from toolkit.log.write.typed_rows import contract_rows
-from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, sorted_blocks
+from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, parts_of, sorted_blocks
 
 ADDING = ".adding"
 """A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
@@ -110,14 +110,12 @@ def _extended(
     if validate:
         check_log(Log(log.address, None, shards, ()), tuple(tables))
     made_source = manifest.source if source is None else source(manifest.source)
-    text = replace(manifest, tables=listed, source=made_source).to_json()
-    parse_manifest(text.encode(), MANIFEST)
-    return text
+    return replace(manifest, tables=listed, source=made_source).to_json()
 
 
 def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
     """The existing features and the new ones, one row per trace, in blocks; existing values are kept."""
-    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), _whole(rows)
+    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), pl.concat(parts_of(rows))
     existing, coming = list(old.collect_schema()), list(new.collect_schema())
     both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
     columns = [pl.coalesce(name, f"{name}:new").alias(name) for name in both]
@@ -130,15 +128,9 @@ def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
         yield contract_rows(block, FEATURES)
 
 
-def _whole(rows: Rows) -> pl.LazyFrame:
-    """All parts of the rows as one."""
-    return rows.lazy() if isinstance(rows, pl.DataFrame | pl.LazyFrame) else pl.concat(rows)
-
-
 def _rows(rows: Rows) -> int:
     """Rows of a shard: a million, fewer where a row holds a hidden state."""
-    first = rows if isinstance(rows, pl.DataFrame | pl.LazyFrame) else rows[0]
-    state = first.lazy().collect_schema().get("state")
+    state = parts_of(rows)[0].collect_schema().get("state")
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
@@ -150,7 +142,7 @@ def _note(folder: Path, tables: Mapping[str, Rows]) -> None:
     kept = {}
     for table in tables:
         replaced = listed.get(table, set()) if kind_of(table) == FEATURES else set()
-        kept[table] = sorted({file.name for file in _files(folder, table)} - replaced)
+        kept[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - replaced)
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(kept), encoding="utf-8")
 
@@ -171,7 +163,7 @@ def _clear(folder: Path) -> None:
     kept = json.loads(note.read_text(encoding="utf-8"))
     listed = _listed(folder)
     for table, names in kept.items():
-        for file in _files(folder, table):
+        for file in (folder / table).glob("*.parquet"):
             if file.name not in listed.get(table, ()) and file.name not in names:
                 file.unlink(missing_ok=True)
         for left in (folder / table).glob(".*.part"):
@@ -186,8 +178,3 @@ def _remove_empty(folder: Path) -> None:
     """Remove a folder in which nothing lies."""
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def _files(folder: Path, table: str) -> list[Path]:
-    home = folder / table
-    return [file for file in home.iterdir() if file.suffix == ".parquet"] if home.is_dir() else []

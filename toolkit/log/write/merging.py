@@ -15,7 +15,7 @@ import polars as pl
 
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import Manifest, join_manifests
-from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
@@ -52,18 +52,13 @@ class _Dropped:
 @dataclass(frozen=True)
 class _Rows:
     """Trace rows that may be dropped, in their order, (R,) each: numbers for the trace's id, its
-    place and its parent's id (−1: no trace among these), a hash of what the row says, and the log's number.
+    place and its parent's id (−1: no trace among these), and a hash of what the row says.
     """
 
     key: np.ndarray
     place: np.ndarray
     parent: np.ndarray
     content: np.ndarray
-    log: np.ndarray
-
-    def of_log(self, number: int) -> slice:
-        start, end = np.searchsorted(self.log, [number, number + 1])
-        return slice(int(start), int(end))
 
 
 def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
@@ -75,14 +70,14 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     of what is dropped is dropped too, before it takes an id or a place from others.
     """
     frame = _competing(log)
-    rows = _numbered(frame, ends)
+    rows = _numbered(frame)
     ids = int(rows.key.max(initial=-1)) + 1
     kept = np.zeros(len(rows.key), bool)
-    contents, gone = np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
-    state = _Taken(np.zeros(ids, bool), np.zeros(ids, bool), contents, gone)
+    contents, places = np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
+    state = _Taken(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
     strangers = {}
-    for number in range(len(ends)):
-        here = rows.of_log(number)
+    bounds = np.searchsorted(frame[ROW].to_numpy().astype(np.int64), [0, *ends])
+    for number, here in enumerate(map(slice, bounds[:-1], bounds[1:])):
         kept[here], strange = state.add(rows, here)
         if strange.any():
             strangers[number] = frame["trace_id"].gather(np.flatnonzero(strange))
@@ -146,7 +141,7 @@ def _competing(log: Log) -> pl.DataFrame:
     return collect(scan.select(ROW, "trace_id", *PLACE, content), log).sort(ROW)
 
 
-def _numbered(frame: pl.DataFrame, ends: Sequence[int]) -> _Rows:
+def _numbered(frame: pl.DataFrame) -> _Rows:
     """Ids and places as numbers: that of the first row that has them."""
     row = pl.col("row").cast(pl.Int64).first()
     numbers = frame.with_row_index("row").select("trace_id", "content", key=row.over("trace_id"), place=row.over(PLACE))
@@ -157,7 +152,6 @@ def _numbered(frame: pl.DataFrame, ends: Sequence[int]) -> _Rows:
         numbers["place"].to_numpy(),
         parents.fill_null(-1).to_numpy(),
         numbers["content"].to_numpy(),
-        np.searchsorted(np.asarray(ends, np.int64), frame[ROW].to_numpy().astype(np.int64), side="right"),
     )
 
 
@@ -262,9 +256,8 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
 def _check_bytes(logs: Sequence[Log]) -> None:
     """LogError where a log is damaged or was altered: the hashes of the new one would bless it."""
     for log in logs:
-        for table in log.shards:
-            for problem in log.damages(table):
-                raise replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}").error()
+        problems = (problem for table in log.shards for problem in log.damages(table))
+        raise_first(replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}") for problem in problems)
 
 
 def _check_shards(logs: Sequence[Log]) -> None:

@@ -11,8 +11,8 @@ import polars as pl
 
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.conversion import state_type
-from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now, parse_manifest
-from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now
+from toolkit.log.contract.problems import UNFINISHED, LogError, raise_first
 from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
 from toolkit.log.read.footers import hash_file, polars_types
 from toolkit.log.read.log import Log, collect, first_damaged, open_log
@@ -46,10 +46,9 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     own = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
     extra = {key: value for key, value in details.items() if key not in _DETAILS}
     manifest = Manifest(**{"created": now(), **own}, name=name, tables={}, extra=extra)
-    parse_manifest(manifest.to_json().encode(), MANIFEST)  # before anything is changed
+    manifest.to_json()  # refused before anything is changed
     log = open_log(folder)
-    if (damaged := first_damaged(log)) is not None:  # a hash would bless damage
-        raise damaged.error()
+    raise_first([first_damaged(log)])  # a hash would bless damage
     if validate:
         check_log(log, tuple(log.shards))
     for of_table in log.shards.values():
@@ -62,7 +61,6 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     for table in sorted(log.shards, key=lambda name: (TABLES.index(kind_of(name)), name)):
         tables[table] = tuple(shard_entry(Path(shard.path), shard.file) for shard in log.shards[table])
     text = replace(manifest, tables=tables).to_json()
-    parse_manifest(text.encode(), MANIFEST)
     remove_parts(folder)
     with beside(folder / MANIFEST) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -102,6 +102,11 @@ class LogWriter:
         return seal_log(self.path, name=name, validate=validate, **details)
 
 
+def parts_of(rows: Rows) -> list[pl.LazyFrame]:
+    """The parts of rows; those at once are one."""
+    return [rows.lazy()] if isinstance(rows, pl.DataFrame | pl.LazyFrame) else list(rows)
+
+
 def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
     """The rows in order, in blocks of about `rows_per_shard` that split no example.
 
@@ -115,7 +120,7 @@ def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.D
         blocks = [(ends[start], ends[end]) for start, end in cuts(lengths, rows_per_shard)]
         yield from (rows[start:end] for start, end in blocks or [(0, 0)])
         return
-    parts = [given] if isinstance(given, pl.LazyFrame) else list(given)
+    parts = parts_of(given)
     to_contract(pl.DataFrame(schema=parts[0].collect_schema()), table)  # refuses wrong types before ids are cast
     parts = [part.with_columns(pl.col("example_id").cast(pl.String)) for part in parts]
     counts = [collect(part.group_by("example_id").len()) for part in parts]
