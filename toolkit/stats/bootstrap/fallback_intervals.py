@@ -94,8 +94,7 @@ def _few_events(corner: _Corner) -> None:
             if found and found[1] > 1:
                 results.put(value, m, p, *wilson(*found, settings.level), math.nan, "wilson")
             elif found:
-                results.put(value, m, p, math.nan, math.nan, math.nan, None)
-                results.kept[(*value, m, p)] = math.nan
+                results.withhold(value, m, p)
 
 
 def _few_pairs(corner: _Corner) -> None:
@@ -143,9 +142,7 @@ def _clustered(corner: _Corner) -> None:
             both = np.minimum(units[m, on], units[m, reference])
             series.append(((SeriesKind.DIFFERENCE, number), both))
             if metric.of_cost:  # Fieller's will follow
-                slot = SeriesKind.REDUCTION, number
-                results.put(slot, m, on, math.nan, math.nan, math.nan, None)
-                results.kept[(*slot, m, on)] = math.nan
+                results.withhold((SeriesKind.REDUCTION, number), m, on)
             elif metric.column.cost:
                 series.append(((SeriesKind.REDUCTION, number), both))
         for slot, clusters in series:
@@ -162,9 +159,7 @@ def _clustered(corner: _Corner) -> None:
             if slot[0] is SeriesKind.DIFFERENCE:
                 _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
             _mark(sample, pairs, results, slot, m, on, clusters, settings.level)
-            few = on[clusters < FEWEST_CLUSTERS]
-            results.put(slot, m, few, math.nan, math.nan, math.nan, None)
-            results.kept[(*slot, m, few)] = math.nan
+            results.withhold(slot, m, on[clusters < FEWEST_CLUSTERS])
 
 
 def _student(
@@ -324,10 +319,9 @@ def _ratios(
     moves = (pairs.xx > 0) | (pairs.yy > 0)
 
     def put(low: Floats, high: Floats) -> None:
-        known, gone = moves & ~np.isnan(low), on[moves & np.isnan(low)]
+        known = moves & ~np.isnan(low)
         results.put(slot, m, on[known], low[known], high[known], np.nan, few_or("fieller", units.count))
-        results.put(slot, m, gone, np.nan, np.nan, np.nan, None)
-        results.kept[(*slot, m, gone)] = np.nan
+        results.withhold(slot, m, on[moves & np.isnan(low)])
 
     return pairs, put
 

@@ -87,6 +87,11 @@ class SeriesResults:
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
+    def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
+        """No interval for these."""
+        self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
+        self.kept[(*slot, metric, policies)] = np.nan
+
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
         """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
         at = (*slot, metric, policies)

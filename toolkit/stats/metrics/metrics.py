@@ -53,12 +53,8 @@ def _predicted(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> F
     return np.where(where, chunk.values(label, policies), 0.0)
 
 
-def _zero_for_null(values: Floats) -> Floats:
-    return np.where(np.isnan(values), 0.0, values)
-
-
 ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
-    "sum": lambda chunk, key, label, who: _zero_for_null(chunk.values(key, who)),
+    "sum": lambda chunk, key, label, who: np.nan_to_num(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
     "judged": lambda chunk, key, label, who: chunk.judged[None],
