@@ -8,16 +8,16 @@ from types import MappingProxyType
 
 import polars as pl
 
-from toolkit.arguments import checks_arguments
+from toolkit.arguments import WORDS, checks_arguments
 from toolkit.log.check.validating import validate
 from toolkit.log.contract.problems import Report
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe
-from toolkit.log.opening import TAKES, AnyLog, open_log, validate_frames
+from toolkit.log.opening import AnyLog, open_log, validate_frames
 from toolkit.log.read.query import answer
 
 
-@checks_arguments(log=f"{TAKES}, or None", sql="one SELECT", files="Parquet files by name")
+@checks_arguments(log=f"{WORDS['log']}, or None", files="Parquet files by name")
 def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 
@@ -28,13 +28,13 @@ def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingP
     return answer(None if log is None else open_log(log), sql, files)
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def describe_log(log: AnyLog) -> Description:
     """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
     return describe(open_log(log))
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def validate_log(log: AnyLog) -> Report:
     """Check everything that the contract promises, the shards' hashes too; of frames in memory their rows.
 

@@ -25,7 +25,6 @@ from toolkit.work_places import remove, scratch_folder
 
 AnyLog = Log | str | Path | Mapping[str, Any]
 """What stands for a log: one that is open, its address, or its tables as frames of polars, pandas or Arrow."""
-TAKES = 'the address of a log, an open log, or its tables as frames, such as {"examples": …, "traces": …}'
 IN_MEMORY = "frames in memory"
 """The name and the address of a log that was made of frames."""
 GIVEN_ROW = "__given_row"
@@ -35,7 +34,7 @@ class _FolderOwner:
     """What logs and their shards refer to as long as they need their temporary folder."""
 
 
-@checks_arguments(log=TAKES, name="a name")
+@checks_arguments(name="a name")
 def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import matching
 from toolkit.arguments import checks_arguments
-from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
 from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.intervals import single_critical
@@ -46,7 +46,7 @@ class VotesEntropy:
     parts: tuple[_ScorePart, ...]
 
 
-@checks_arguments(log=TAKES, where=CONDITION)
+@checks_arguments()
 def votes_entropy(
     log: AnyLog, verifier: str, *, pool: str, probe: str | None = None, where: str | None = None, level: float = 0.95
 ) -> VotesEntropy | None:

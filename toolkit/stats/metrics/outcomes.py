@@ -188,9 +188,9 @@ class Store:
         pieces: list[Piece] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
-        keys: tuple[str, ...] | None = None
+        keys: list[str] | None = None
         for block in blocks():
-            keys = tuple(block.values) if keys is None else keys
+            keys = list(block.values) if keys is None else keys
             _check(block, policies, labels, keys)
             units.append(block.unit)
             if block.gold is not None:
@@ -204,7 +204,7 @@ class Store:
                     pieces.append(_kept(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
-            pieces.append(_kept(pending, keys, keeper))
+            pieces.append(_kept(pending, keys or (), keeper))
         return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
 
 
