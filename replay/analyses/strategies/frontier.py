@@ -121,14 +121,10 @@ class _Point:
         if self.rungs is not None:
             return self.rungs.outcomes(_conditional(self.strategy, on, scores))
         if self.strategy.name == CORRECTED:
-            return _given(on.corrected), np.full(len(on.unit), 2.0)
+            assert on.corrected is not None
+            return on.corrected, np.full(len(on.unit), 2.0)
         column = int(np.searchsorted(on.n, self.n or 1))
         return on.plain[self.strategy][:, column], np.full(len(on.unit), float(on.n[column]))
-
-
-def _given(values: np.ndarray | None) -> np.ndarray:
-    assert values is not None  # asked only where there are some
-    return values
 
 
 def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> Conditional:

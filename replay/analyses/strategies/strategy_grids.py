@@ -98,11 +98,6 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     return MetricBand(n=len(unit), **limits)
 
 
-def coin_at(of: Conditional, share: float, column: int) -> np.ndarray:
-    """What the probe and one of the n are worth (E,) where a coin, not the score, doubts a share of the probes."""
-    return np.asarray((1 - share) * of.probe + share * of.then[:, column])
-
-
 def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
     """What plain sampling is worth (E,) at a mean number of samples: two neighbours of `n`, mixed so as to cost it.
 

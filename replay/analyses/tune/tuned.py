@@ -64,14 +64,10 @@ def answer(tuned: Tuned) -> str:
     if baseline is not None and baseline != name:
         said += f", {_difference(result, name, baseline)} against `{baseline}`"
     said += f"{_cost(result, name, ranked_input(result).cost)}."
-    return " ".join(filter(None, (said, _nothing_cheaper(tuned), _kept(tuned), _by_limits(tuned))))
-
-
-def _nothing_cheaper(tuned: Tuned) -> str | None:
-    """That the choice is the baseline itself for want of others."""
-    if tuned.best != tuned.report.baseline or not tuned.goal.smallest:
-        return None
-    return "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+    itself = "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+    alone = itself if name == baseline and tuned.goal.smallest else None
+    kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
+    return " ".join(filter(None, (said, alone, *kept, _by_limits(tuned))))
 
 
 def _by_limits(tuned: Tuned) -> str | None:
@@ -138,12 +134,8 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     return said
 
 
-def _kept(tuned: Tuned) -> str:
-    """Whether the limits of the goal are kept on the reported examples, by the ends of the intervals."""
-    return " ".join(filter(None, (_limit(tuned, limit) for limit in tuned.goal.limits)))
-
-
 def _limit(tuned: Tuned, limit: Limit) -> str | None:
+    """Whether a limit of the goal is kept on the reported examples, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:
         found, said = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
