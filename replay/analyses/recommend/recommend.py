@@ -270,9 +270,7 @@ class _PairedEvidence:
         """Each action's flips against its fixes."""
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
-            certain = self.certain(worse)
-            holds = worse.low is not None and worse.low > 0 and certain
-            helps = worse.high is not None and worse.high < 0 and certain
+            holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
             told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (

@@ -111,32 +111,27 @@ PARTS = {
 """Where a part of the gap arises, and what would help."""
 
 
-@dataclass(frozen=True, eq=False)
-class _ReportedFindings:
-    """What the sentences are taken from. `room`: None where there is no oracle; `left_out`: further lines of that."""
+def _sections(
+    result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
+    left_out: Sequence[str],
+) -> tuple[Section, ...]:  # fmt: skip
+    """The findings by what they are about; what there is nothing to say of has no section.
 
-    result: Result
-    description: Description
-    room: Headroom | None
-    areas: tuple[_VerifierArea, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-    def sections(self) -> tuple[Section, ...]:
-        """The findings by what they are about; what there is nothing to say of has no section."""
-        results = ranked_input(self.result)
-        ordered = [*_ordered(self.description, self.result)]
-        made = {
-            "Best policy": [*_best(self.result, results)],
-            "Against one attempt": [*_gain(self.result, results)],
-            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results), *ordered],
-            "Stopping early": [*_stops(self.result, results), *ordered],
-            "Headroom": [*_headroom(self.result, self.room, results)],
-            "Gates and second steps": [*_gates(self.result, results)],
-            "Verifiers": [*_verifiers(self.areas, results.n)],
-            "Assumptions": [*_assumptions(self.description, self.result)],
-            "Left out": [*_left_out(self.result, self.left_out)],
-        }
-        return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+    `room`: None where there is no oracle; `left_out`: further lines of that.
+    """
+    results, ordered = ranked_input(result), [*_ordered(description, result)]
+    made = {
+        "Best policy": [*_best(result, results)],
+        "Against one attempt": [*_gain(result, results)],
+        f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
+        "Stopping early": [*_stops(result, results), *ordered],
+        "Headroom": [*_headroom(result, room, results)],
+        "Gates and second steps": [*_gates(result, results)],
+        "Verifiers": [*_verifiers(areas, results.n)],
+        "Assumptions": [*_assumptions(description, result)],
+        "Left out": [*_left_out(result, left_out)],
+    }
+    return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
@@ -520,7 +515,7 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened, result) if description.verifiers.height else ()
-    sections = _ReportedFindings(result, description, room, areas, tuple(missing)).sections()
+    sections = _sections(result, description, room, areas, missing)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 

@@ -48,7 +48,6 @@ class Strategy:
         return self.name == ORACLE
 
     def __str__(self) -> str:
-        """In words."""
         return f"{self.name}, {self.verifier}" if self.verifier is not None else self.name
 
 

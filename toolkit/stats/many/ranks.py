@@ -153,7 +153,10 @@ def _chosen(
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
-    for family in reversed(_families(ranking.sweeps, own)):  # the leader's last
+    families: dict[str, list[int]] = {}
+    for policy in own:
+        families.setdefault(ranking.sweeps[policy], []).append(policy)
+    for family in (*reversed(families.values()), own):  # the leader's last
         if len(family) < 2:
             continue
         halves = [
@@ -231,14 +234,6 @@ def _worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> f
     known = np.concatenate(scores)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def _families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
-    """Policies of which one is chosen: all of `among`, then those of each sweep."""
-    found: dict[str, list[int]] = {}
-    for policy in among:
-        found.setdefault(sweeps[policy], []).append(policy)
-    return [list(among), *found.values()]
 
 
 TANGO = METHOD_NAMES.index("tango")

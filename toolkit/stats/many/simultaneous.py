@@ -84,14 +84,6 @@ class JointEstimates:
     trials: int | None = None
     sums: Floats | None = None
 
-    @classmethod
-    def of(cls, value: Floats, influence: Floats) -> JointEstimates:
-        """From the influences (K, units): by how much a unit's weight of 1 moves each estimate; they add up to 0.
-
-        Of a mean of n values x it is (x − mean)/n. Where units are clusters it is the sum over the cluster.
-        """
-        return cls(value, covariance_of([influence]), influence.shape[1])
-
     def some(self, which: Ints) -> JointEstimates:
         """Some of the policies."""
         sums = None if self.sums is None else self.sums[which]
@@ -167,7 +159,11 @@ def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
-    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order."""
+    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order.
+
+    An influence is by how much a unit's weight of 1 moves an estimate; they add up to 0. Of a mean of n values x it is
+    (x − mean)/n. Where units are clusters it is the sum over the cluster.
+    """
     total: Floats | None = None
     with product_threads():
         for block in influences:

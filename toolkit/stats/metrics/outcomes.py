@@ -123,7 +123,6 @@ class _KeptPiece:
         return self.slabs.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
-        """A column of some policies and examples, (policies, E)."""
         return self.slabs[key].rows(policies, start, stop)
 
 
@@ -145,7 +144,6 @@ class Chunk:
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def has(self, key: Key) -> bool:
-        """Whether there is such a column."""
         return key in self.parts[0][0].keys
 
     @cached_property
