@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.many.simultaneous import JointEstimates, all_pairs
+from toolkit.stats.many.simultaneous import JointEstimates, all_pairs, covariance_of
 from toolkit.stats.metrics.spill import Floats
 
 RATE = 0.7
@@ -76,7 +76,7 @@ def timed(policies: int, examples: int, spread: float) -> None:
 
 def _estimates(outcomes: Floats) -> JointEstimates:
     value, size = outcomes.mean(axis=1), outcomes.shape[1]
-    return JointEstimates.of(value, (outcomes - value[:, None]) / size)
+    return JointEstimates(value, covariance_of([(outcomes - value[:, None]) / size]), outcomes.shape[1])
 
 
 def told(setting: Setting, seed: int) -> list[float]:

@@ -23,13 +23,25 @@ UNFIT = object()
 PLAIN = (bool, int, float, str)
 SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 LISTS = (tuple, Sequence, Collection)
+CONDITION = "an SQL condition on the columns of examples, such as \"split = 'test'\""
+WORDS = {
+    "log": 'the address of a log, an open log, or its tables as frames, such as {"examples": …, "traces": …}',
+    "policies": "a policy file (a path), the text of one, or policies built in Python",
+    "rules": "a Python file, or classes, with stopping rules and selects of your own",
+    **dict.fromkeys(("where", "on", "tune", "report", "train_on"), CONDITION),
+    **dict.fromkeys(("baseline", "policy", "oracle", "first", "second"), "a policy's name"),
+    **dict.fromkeys(("pool", "probe"), "a pool's name"),
+    "verifier": "a verifier's name", "action": "an action's name", "metric": "the name of a metric",
+    "measure": "the name of a column of traces", "example": "an example_id", "sql": "one SELECT",
+}  # fmt: skip
+"""What arguments of these names take wherever they stand, in words."""
 
 
 def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
     """A decorator: every argument must be of a kind that its annotation names, and is passed on in plain types.
 
-    numpy's numbers and lists for tuples are welcome. `takes` says in words what an argument takes, where its kind does
-    not. A call that Python itself refuses is refused by Python.
+    numpy's numbers and lists for tuples are welcome. `takes` says in words what an argument takes, where neither
+    its kind nor its name does. A call that Python itself refuses is refused by Python.
     """
 
     def decorate(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
@@ -44,7 +56,8 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
             hints = _hints(function)
             for name, value in bound.arguments.items():
                 if signature.parameters[name].kind not in SEVERAL:
-                    bound.arguments[name] = checked_argument(name, value, hints.get(name, Any), takes.get(name, ""))
+                    words = takes.get(name) or WORDS.get(name, "")
+                    bound.arguments[name] = checked_argument(name, value, hints.get(name, Any), words)
             return function(*bound.args, **bound.kwargs)
 
         return checked

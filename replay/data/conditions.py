@@ -9,8 +9,6 @@ import polars as pl
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect, query_log
 
-CONDITION = "an SQL condition on the columns of examples, such as \"split = 'test'\""
-
 TEST = "split = 'test'"
 """The condition of the examples that nothing was trained on."""
 

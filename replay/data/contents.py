@@ -39,11 +39,9 @@ class Contents:
     """What the manifest says of verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
-        """A pool of first attempts."""
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
 
     def require_action(self, action: str) -> None:
-        """An action, of which the log has revisions."""
         require_known(action, self.actions, f"the log has no action `{action}`")
 
     def require_verifier(self, verifier: str, reader: str = "") -> None:

@@ -27,7 +27,7 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
 
     No trace has an answer, and nothing is known of what it would have become: no score, feature or signal.
     """
-    unseen = np.full(pool.code.shape, np.nan)
+    unseen, nothing = np.full(pool.code.shape, np.nan), np.zeros(pool.code.shape)
     known = pool.there
     costs = {
         "finalizers": np.where(known, 0.0, np.nan),
@@ -46,7 +46,10 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
         costs=costs,
         judged=_worthless(pool.judged),
         credit=_worthless(pool.credit),
-        scores={name: _blank(scores) for name, scores in pool.scores.items()},
+        scores={
+            name: Scores(unseen, nothing, dict.fromkeys((*SCORE_COSTS, *scores.costs), nothing))
+            for name, scores in pool.scores.items()
+        },
         signals=dict.fromkeys(pool.signals, unseen),
         features=dict.fromkeys(pool.features, unseen),
         opaque=None,
@@ -78,8 +81,3 @@ def with_given_up(pool: LoggedPool, cut: LoggedPool, given_up: np.ndarray) -> Lo
 def _worthless(values: np.ndarray) -> np.ndarray:
     """What no answer is worth: 0, and nothing where there is no verdict."""
     return np.where(np.isnan(values), np.nan, 0.0)
-
-
-def _blank(scores: Scores) -> Scores:
-    none = np.zeros(scores.score.shape)
-    return Scores(none + np.nan, none, dict.fromkeys((*SCORE_COSTS, *scores.costs), none))

@@ -31,7 +31,6 @@ class Needs:
     cuts: frozenset[tuple[str, int]] = frozenset()
 
     def __or__(self, other: Needs) -> Needs:
-        """What both need."""
         return Needs(*(getattr(self, field.name) | getattr(other, field.name) for field in fields(Needs)))
 
     @property

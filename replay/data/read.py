@@ -244,7 +244,7 @@ def _pool(
         signals={signal: _spread(traces, signal, shape) for signal in signals},
         features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
         whole=whole,
-        trace_ids=_ids(traces, shape) if request.identified else None,
+        trace_ids=_spread(traces, "trace_id", shape, None, object) if request.identified else None,
         opaque=_marked(traces, "opaque", shape),
         contested=_marked(traces, "contested", shape),
     )
@@ -263,12 +263,6 @@ def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.nda
     return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 
-def _ids(traces: pl.DataFrame, shape: tuple[int, int]) -> np.ndarray:
-    out = np.full(shape, None, dtype=object)
-    out[traces["e"].to_numpy(), traces["s"].to_numpy()] = traces["trace_id"].to_numpy()
-    return out
-
-
 def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
     names = SCORE_COSTS + (("price",) if request.prices else ())
     lacking = [cost for cost in SCORE_COSTS if frame[_lacks(cost)].any()]
@@ -281,7 +275,7 @@ def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) 
 
 
 def _spread(
-    frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float = np.nan, dtype: type = np.float64
+    frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float | None = np.nan, dtype: type = np.float64
 ) -> np.ndarray:
     """A column of rows with their example `e` and sample `s` as an array (E, T); `fill` where there is no value."""
     out: np.ndarray = np.full(shape, fill, dtype=dtype)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import matching
 from replay.data.fitted_scores import folds_of, one_fold
 from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
@@ -22,7 +22,7 @@ from replay.runs.passes.reuse import first_ids
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, listed, require_known
 from toolkit.files import replacing_file
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
@@ -51,15 +51,7 @@ class _FittedGate:
             temporary.write_text(gate_file.write_text(self.document), encoding="utf-8")
 
 
-@checks_arguments(
-    log=TAKES,
-    action="an action's name",
-    on=CONDITION,
-    tune=CONDITION,
-    base="a pool's name",
-    pool="a pool's name",
-    features="a list of names",
-)
+@checks_arguments(base="a pool's name", features="a list of names")
 def fit_gate(
     log: AnyLog,
     *,

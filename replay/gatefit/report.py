@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION
 from replay.gatefit.data import read_data, setting_of, told_lacking
 from replay.policies.gate_file import GATE, GateFile, gate_given
 from replay.runs.passes.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
@@ -19,7 +18,7 @@ from replay.runs.passes.reuse import first_ids, overlap
 from toolkit.arguments import checks_arguments
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError, argument, counted
-from toolkit.log import TAKES, AnyLog, collect
+from toolkit.log import AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
@@ -101,7 +100,7 @@ class GateReport:
         }  # fmt: skip
 
 
-@checks_arguments(log=TAKES, gate=GATE, where=CONDITION, base="a pool's name", pool="a pool's name")
+@checks_arguments(gate=GATE, base="a pool's name")
 def transfer_report(
     log: AnyLog,
     gate: GateFile | str | Path,
@@ -166,7 +165,7 @@ def _row(branches: Branches, name: str, threshold: float, settings: Settings) ->
     return {"rule": name, "threshold": float(threshold), **numbers, **difference}
 
 
-@checks_arguments(log=TAKES, gate=GATE, where=CONDITION, base="a pool's name", pool="a pool's name")
+@checks_arguments(gate=GATE, base="a pool's name")
 def predictions(
     log: AnyLog,
     gate: GateFile | str | Path,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import matching
 from replay.data.fitted_scores import fitted_verifiers, folds_of
 from replay.latent.material import Material, Values, read_material, verifier_names
 from replay.latent.models import Document
@@ -25,7 +25,7 @@ from replay.latent.verifier_settings import STATES, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted
-from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
 RARE = 0.1
@@ -63,7 +63,7 @@ class FittedVerifier:
         return verifier_names(self.settings, self.places)
 
 
-@checks_arguments(log=TAKES, train_on=CONDITION, settings="a `VerifierSettings`")
+@checks_arguments(settings="a `VerifierSettings`")
 def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> FittedVerifier:
     """Fit a verifier on the judged traces of the examples in the SQL condition `train_on`, and score all that it can.
 

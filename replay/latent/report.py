@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.data.conditions import CONDITION
 from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.latent.fitting import fit_verifier as fit
@@ -95,8 +94,7 @@ class VerifierReport:
 
 
 @checks_arguments(
-    log="the folder of a sealed log", train_on=CONDITION, name=NAME, inputs=NAMES, pools=NAMES, layers=PLACES,
-    tokens=PLACES,
+    log="the folder of a sealed log", name=NAME, inputs=NAMES, pools=NAMES, layers=PLACES, tokens=PLACES
 )  # fmt: skip
 def fit_verifier(
     log: str | Path,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from replay.data.conditions import CONDITION, TEST, has_test
+from replay.data.conditions import TEST, has_test
 from replay.data.contents import opened
 from replay.policies.suite_facts import Facts, Pool, ScoreRange, read_facts
 from toolkit.arguments import checks_arguments
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 from toolkit.printable import printable
 from toolkit.show.tables.html import listing
 
@@ -40,7 +40,7 @@ class Suite:
         return listing(self.text)
 
 
-@checks_arguments(log=TAKES, where=CONDITION)
+@checks_arguments()
 def suite(log: AnyLog, where: str | None = None) -> Suite:
     """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
 

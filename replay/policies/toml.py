@@ -12,23 +12,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from replay.data.conditions import CONDITION
 from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
 from replay.sampling.own_rules import GivenRules, own_rules
-from toolkit.arguments import checked_argument, checks_arguments
+from toolkit.arguments import WORDS, checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 
-POLICIES = "a policy file (a path), the text of one, or policies built in Python"
-
-
 KEYS = ("policy", "measure", "prices")
-
-
-RULES = "a Python file, or classes, with stopping rules and selects of your own"
 
 
 MOST_POLICIES = 20_000
@@ -51,10 +44,10 @@ class PolicyFile:
     def __post_init__(self) -> None:
         given = checked_argument("policies", self.policies, Iterable[Policy])
         object.__setattr__(self, "policies", checked(_only_policies(given)))
-        checked_argument("measure", self.measure, str | None, "the name of a column of traces")
+        checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
-        checked_argument("where", self.where, str | None, CONDITION)
+        checked_argument("where", self.where, str | None, WORDS["where"])
         object.__setattr__(self, "by", checked_argument("by", self.by, tuple[str, ...], "columns of examples"))
 
 
@@ -62,7 +55,7 @@ GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
 """What stands for policies where a function takes them."""
 
 
-@checks_arguments(source=POLICIES, rules=RULES)
+@checks_arguments(source=WORDS["policies"])
 def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile:
     """Policies from a TOML file (a path, or a text that holds a line break), from a suite, or as built in Python.
 

@@ -7,7 +7,7 @@ from scipy import stats
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import Settings, draws, paired_reduction, summarise
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.limits.fieller import PairMoments, fieller_limits
+from toolkit.stats.limits.fieller import PairMoments, cost_moments, fieller_limits
 from toolkit.stats.limits.studentised import Spread, studentised_limits
 
 SETTINGS = Settings(resamples=999)
@@ -146,7 +146,8 @@ def test_moments_of_clusters_are_those_of_their_sums(made, factory):
     one = made({"latency_s": costs}, np.unique(unit, return_inverse=True)[1])
     sample = read_sample(factory(one), ["a", "b"], None, SETTINGS, COLUMNS, "accuracy")
     number = [metric.name for metric in sample.metrics].index("latency_s")
-    found = sample.plan([1]).moments(sample.units)
+    plan = sample.plan([1])
+    found = cost_moments(sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
     weight = np.bincount(one.unit)
     moved = [np.bincount(one.unit, weights=row) - row.mean() * weight for row in costs]
     moved = [part / weight.mean() for part in (*moved, moved[0] - moved[1])]

@@ -11,7 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.ranks import SPLITS, _front_shares, _on_halves, _worth_of_the_best, halves, on_front
+from toolkit.stats.many.ranks import SPLITS, _on_halves, _worth_of_the_best, halves, on_front
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -105,7 +105,6 @@ def test_the_front_is_what_nothing_beats():
         points = {(q[i], c[i]) for i in range(7) if not beaten[i]}
         assert {(q[i], c[i]) for i in np.flatnonzero(found[:, d])} == points
         assert found[:, d].sum() == len(points)
-    assert _front_shares([(quality, cost)]) == pytest.approx(found.mean(axis=1))
 
 
 def test_what_is_told_of_policies_that_differ_much(made, factory):

@@ -37,11 +37,11 @@ def test_bins_with_few_scores_or_clusters_have_no_share() -> None:
     scores = np.concatenate(few)
     clusters = [*range(LEAST - 1), *(i % (LEAST_CLUSTERS - 1) for i in range(LEAST)), *(i % 10 for i in range(LEAST))]
     found = clustered_calibration(scores, np.arange(len(scores)) % 2, clusters, settings=QUICK)
-    assert [(one.n, one.clusters, one.right is None) for one in found.bins[:4]] == [
+    assert [(one.n, one.clusters, one.label.estimate is None) for one in found.bins[:4]] == [
         (19, 19, True), (20, 9, True), (20, 10, False), (0, 0, True),
     ]  # fmt: skip
     assert found.bins[2].score == pytest.approx(0.25)
-    assert found.bins[2].right.estimate == 0.5
+    assert found.bins[2].label.estimate == 0.5
 
 
 def test_scores_that_are_no_probabilities_have_no_calibration() -> None:
@@ -57,5 +57,5 @@ def test_intervals_hold_the_clusters_together() -> None:
     one = clustered_calibration(np.full(60, 0.45), right, range(60), settings=QUICK)
     many = clustered_calibration(np.full(600, 0.45), np.repeat(right, 10), np.repeat(range(60), 10), settings=QUICK)
     assert many.brier.low == pytest.approx(one.brier.low)
-    width = [found.bins[4].right.high - found.bins[4].right.low for found in (one, many)]
+    width = [found.bins[4].label.high - found.bins[4].label.low for found in (one, many)]
     assert width[1] == pytest.approx(width[0], rel=0.05)

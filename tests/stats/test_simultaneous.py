@@ -14,6 +14,7 @@ from toolkit.stats.many.simultaneous import (
     _to_one,
     all_pairs,
     bonferroni,
+    covariance_of,
     draws,
     normal_size,
 )
@@ -22,7 +23,8 @@ from toolkit.stats.many.simultaneous import (
 def _made(rows):
     rows = np.asarray(rows, float)
     value = rows.mean(axis=1)
-    return JointEstimates.of(value, (rows - value[:, None]) / rows.shape[1])
+    units = rows.shape[1]
+    return JointEstimates(value, covariance_of([(rows - value[:, None]) / units]), units)
 
 
 def _equal(policies, units, seed=0):

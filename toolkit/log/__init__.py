@@ -1,6 +1,6 @@
 """The log of log.md: what generation writes once and replay reads as often as needed."""
 
-from toolkit.log.asking import IN_MEMORY, TAKES, AnyLog, describe_log, open_log, query_log, validate_log
+from toolkit.log.asking import IN_MEMORY, AnyLog, describe_log, open_log, query_log, validate_log
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out, source_parts
 from toolkit.log.contract.manifest import Manifest, ShardEntry
@@ -15,7 +15,7 @@ from toolkit.log.write.sealing import seal_log
 from toolkit.log.write.writer import LogWriter, write_log
 
 __all__ = [
-    "ADDING", "IN_MEMORY", "LEFT_OUT", "SCHEMAS", "TABLES", "TAKES", "AnyLog", "Description", "Log", "LogColumn",
+    "ADDING", "IN_MEMORY", "LEFT_OUT", "SCHEMAS", "TABLES", "AnyLog", "Description", "Log", "LogColumn",
     "LogError", "LogWriter", "Manifest", "MergeReport", "Problem", "Report", "Shard", "ShardEntry", "calls_left_out",
     "check_log", "check_printable_size", "collect", "describe_log", "extend_log", "keys_of", "limited_memory",
     "merge_logs", "open_log", "open_sealed", "query_log", "schema_of", "seal_log", "source_parts", "validate_log",

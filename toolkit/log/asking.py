@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.arguments import checks_arguments
+from toolkit.arguments import WORDS, checks_arguments
 from toolkit.errors import argument, listed, shown
 from toolkit.log.check.validating import check_log, validate
 from toolkit.log.contract.problems import LogError, Problem, Report
@@ -29,7 +29,6 @@ from toolkit.work_places import remove, scratch_folder
 
 AnyLog = Log | str | Path | Mapping[str, Any]
 """What stands for a log: one that is open, its address, or its tables as frames of polars, pandas or Arrow."""
-TAKES = 'the address of a log, an open log, or its tables as frames, such as {"examples": …, "traces": …}'
 IN_MEMORY = "frames in memory"
 """The name and the address of a log that was made of frames."""
 GIVEN_ROW = "__given_row"
@@ -39,7 +38,7 @@ class _FolderOwner:
     """What logs and their shards refer to as long as they need their temporary folder."""
 
 
-@checks_arguments(log=TAKES, name="a name")
+@checks_arguments(name="a name")
 def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
 
@@ -121,7 +120,7 @@ def _remove_own(folder: Path, process: int) -> None:
         remove(folder)
 
 
-@checks_arguments(log=f"{TAKES}, or None", sql="one SELECT", files="Parquet files by name")
+@checks_arguments(log=f"{WORDS['log']}, or None", files="Parquet files by name")
 def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 
@@ -132,13 +131,13 @@ def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingP
     return answer(None if log is None else open_log(log), sql, files)
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def describe_log(log: AnyLog) -> Description:
     """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
     return describe(open_log(log))
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def validate_log(log: AnyLog) -> Report:
     """Check everything that the contract promises, the shards' hashes too; of frames in memory their rows.
 

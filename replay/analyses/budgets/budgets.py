@@ -22,7 +22,7 @@ from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, shown
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 from toolkit.settings import from_table
 
 METRICS = ("macro_f1", "accuracy")
@@ -61,9 +61,6 @@ class Budgets:
 
 
 @checks_arguments(
-    log=TAKES,
-    verifier="a verifier's name",
-    pool="a pool's name",
     features="a list of columns of features",
     budget="a list of integers",
     orders=ORDERS_TAKEN,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION, asked_about
+from replay.data.conditions import asked_about
 from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
@@ -16,10 +16,10 @@ from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
 from replay.runs.passes.learning import fit_policies
 from toolkit.arguments import checks_arguments
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 
 
-@checks_arguments(log=TAKES, policy='a `Sample` with `order = "surrogate"`', where=CONDITION)
+@checks_arguments(policy='a `Sample` with `order = "surrogate"`')
 def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
     """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
 

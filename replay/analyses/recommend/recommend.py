@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from replay.analyses.recommend.rivals import equal_vote
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.store import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
-from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.log import AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
@@ -181,7 +181,7 @@ class _PairedEvidence:
         found = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
             gained = next(found)
-            beats = gained.low is not None and gained.low > 0 and self.certain(gained)
+            beats = self._above(gained)
             sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained, exact=True)}"
             needs, fewer, kept = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
@@ -270,9 +270,7 @@ class _PairedEvidence:
         """Each action's flips against its fixes."""
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
-            certain = self.certain(worse)
-            holds = worse.low is not None and worse.low > 0 and certain
-            helps = worse.high is not None and worse.high < 0 and certain
+            holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
             told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
@@ -340,16 +338,9 @@ class Recommendation:
 
 
 @checks_arguments(
-    log=TAKES,
-    policies=POLICIES,
-    base="a policy's name",
-    budgets=NAMED,
-    selective=NAMED,
-    actions=NAMED,
-    votes=NAMED,
-    margin="a difference in accuracy, such as 0.01",
-    rules=RULES,
-)
+    base="a policy's name", margin="a difference in accuracy, such as 0.01",
+    **dict.fromkeys(("budgets", "selective", "actions", "votes"), NAMED),
+)  # fmt: skip
 def recommend(
     log: AnyLog,
     policies: GivenPolicies,

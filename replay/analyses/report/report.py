@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION
 from replay.policies.suite import suite
 from replay.policies.suite_facts import SERVED
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
@@ -28,7 +27,7 @@ from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
-from toolkit.log import TAKES, AnyLog, Description, Log, describe_log, open_log
+from toolkit.log import AnyLog, Description, Log, describe_log, open_log
 from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.printable import printable
@@ -73,7 +72,7 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
     units = result.examples.select("example_id", unit=resampling_units(result.examples))
     scores = scores.join(units, on="example_id").sort("example_id")
-    read = frozenset(_read(result.policies))
+    read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
@@ -90,19 +89,14 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
 
 
-def _read(policies: Iterable[PolicyRecord]) -> Iterator[tuple[str, str]]:
-    """Verifiers with the pools that policies, or parts of them, read them on."""
-    for policy in policies:
-        yield from _of_settings(policy.settings)
-
-
-def _of_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Verifiers with the pools that a policy, or parts of it, read them on."""
     verifier, pool = settings.get("verifier"), settings.get("pool")
     if isinstance(verifier, str) and isinstance(pool, str):
         yield verifier, pool
     for inner in settings.values():
         if isinstance(inner, Mapping):
-            yield from _of_settings(inner)
+            yield from _read(inner)
 
 
 POINT = 0.01
@@ -117,32 +111,27 @@ PARTS = {
 """Where a part of the gap arises, and what would help."""
 
 
-@dataclass(frozen=True, eq=False)
-class _ReportedFindings:
-    """What the sentences are taken from. `room`: None where there is no oracle; `left_out`: further lines of that."""
+def _sections(
+    result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
+    left_out: Sequence[str],
+) -> tuple[Section, ...]:  # fmt: skip
+    """The findings by what they are about; what there is nothing to say of has no section.
 
-    result: Result
-    description: Description
-    room: Headroom | None
-    areas: tuple[_VerifierArea, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-    def sections(self) -> tuple[Section, ...]:
-        """The findings by what they are about; what there is nothing to say of has no section."""
-        results = ranked_input(self.result)
-        ordered = [*_ordered(self.description, self.result)]
-        made = {
-            "Best policy": [*_best(self.result, results)],
-            "Against one attempt": [*_gain(self.result, results)],
-            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results), *ordered],
-            "Stopping early": [*_stops(self.result, results), *ordered],
-            "Headroom": [*_headroom(self.result, self.room, results)],
-            "Gates and second steps": [*_gates(self.result, results)],
-            "Verifiers": [*_verifiers(self.areas, results.n)],
-            "Assumptions": [*_assumptions(self.description, self.result)],
-            "Left out": [*_left_out(self.result, self.left_out)],
-        }
-        return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+    `room`: None where there is no oracle; `left_out`: further lines of that.
+    """
+    results, ordered = ranked_input(result), [*_ordered(description, result)]
+    made = {
+        "Best policy": [*_best(result, results)],
+        "Against one attempt": [*_gain(result, results)],
+        f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
+        "Stopping early": [*_stops(result, results), *ordered],
+        "Headroom": [*_headroom(result, room, results)],
+        "Gates and second steps": [*_gates(result, results)],
+        "Verifiers": [*_verifiers(areas, results.n)],
+        "Assumptions": [*_assumptions(description, result)],
+        "Left out": [*_left_out(result, left_out)],
+    }
+    return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
@@ -198,12 +187,8 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
     said = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     said += f"{_quality(results, baseline.quality)}: {gained} points"
-    if one.cost is None or baseline.cost is None or not results.same_calls:
-        yield f"{said}."
-        return
-    form = NumberWithInterval.of(results.cost)
-    paid, instead = (form.show(ShownInterval(_costs(row))) for row in (baseline, one))
-    yield f"{said}, for {paid} {results.cost.called} instead of {instead}."
+    costs = one.cost is not None and baseline.cost is not None and results.same_calls
+    yield f"{said}{_paid(results, baseline, one)}." if costs else f"{said}."
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -249,20 +234,26 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
 
 def _quality(results: RankedInput, cell: ShownInterval) -> str:
     """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
-    shown = percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
-    return f"{results.quality.label} {shown}"
+    return f"{results.quality.label} {_number(results, cell)}"
+
+
+def _number(results: RankedInput, cell: ShownInterval) -> str:
+    return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
 def _costs(row: Ranked) -> float:
     return float("inf") if row.cost is None else row.cost.estimate
 
 
+def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
+    paid, instead = (NumberWithInterval.of(results.cost).show(ShownInterval(_costs(one))) for one in (row, other))
+    return f", for {paid} {results.cost.called} instead of {instead}"
+
+
 def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     """A policy's difference and costs beside the baseline's."""
-    form = NumberWithInterval.of(results.cost)
-    paid, instead = (form.show(ShownInterval(_costs(one))) for one in (row, baseline))
     assert row.difference is not None
-    said = f"{SIGNED.show(row.difference)} points, for {paid} {results.cost.called} instead of {instead}"
+    said = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
     metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
     cell = ShownInterval.of(less[0]) if less else None
@@ -298,9 +289,7 @@ def _corrected(results: RankedInput, row: Ranked) -> str:
     """The value that allows for having been chosen among a sweep, with its interval."""
     if row.policy.sweep_size < 2 or row.corrected is None:
         return ""
-    form = NumberWithInterval.of(results.quality)
-    shown = percent(row.corrected) if results.quality.share else form.show(row.corrected)
-    return f" ({shown} corrected for having been chosen)"
+    return f" ({_number(results, row.corrected)} corrected for having been chosen)"
 
 
 def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
@@ -485,7 +474,7 @@ class LogReport:
             (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
 
 
-@checks_arguments(log=TAKES, policies=POLICIES, where=CONDITION, baseline="a policy's name", rules=RULES)
+@checks_arguments()
 def report(
     log: AnyLog,
     policies: GivenPolicies | None = None,
@@ -517,7 +506,8 @@ def report(
         if baseline is None and standard is not None:
             baseline = _first_attempt(records, description)
     result = run(opened, file, baseline=baseline, where=where, **asked)
-    room, figures = _room(result), {}
+    room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
+    figures = {}
     for name in FIGURES:
         try:
             figures[name] = result.figure_data(name)
@@ -525,14 +515,9 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened, result) if description.verifiers.height else ()
-    sections = _ReportedFindings(result, description, room, areas, tuple(missing)).sections()
+    sections = _sections(result, description, room, areas, missing)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
-
-
-def _room(result: Result) -> Headroom | None:
-    """None where no policy is an oracle."""
-    return result.headroom() if any(policy.diagnostic for policy in result.policies) else None
 
 
 def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:

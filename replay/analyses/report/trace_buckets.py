@@ -28,14 +28,14 @@ class Bucket:
     part: Summary | None
 
 
-def trace_buckets(result: Result, policies: Sequence[str], largest: int, width: int = WIDTH) -> Iterator[Bucket]:
-    """For each of the policies that were replayed, buckets of `width` traces up to the `largest` number of them."""
+def trace_buckets(result: Result, policies: Sequence[str], largest: int) -> Iterator[Bucket]:
+    """For each of the policies that were replayed, buckets of five traces up to the `largest` number of them."""
     for policy in policies:
         used = result.outcomes.filter(pl.col("policy") == policy).select("example_id", "traces").collect()
         if used.is_empty():
             continue
-        for first in range(1, largest + 1, width):
-            last = min(first + width - 1, largest)
+        for first in range(1, largest + 1, WIDTH):
+            last = min(first + WIDTH - 1, largest)
             ids = used.filter((pl.col("traces") > first - 1) & (pl.col("traces") <= last))["example_id"]
             part = None if ids.is_empty() else result.summariser.summary(ids.sort())
             yield Bucket(policy, first, last, len(ids), len(ids) / len(used), part)

@@ -30,13 +30,13 @@ from replay.analyses.strategies.strategies import (
 )
 from replay.analyses.strategies.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import matching
 from replay.policies.suite import as_toml
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import example_hashes, mix
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
-from toolkit.log import TAKES, AnyLog, open_log
+from toolkit.log import AnyLog, open_log
 from toolkit.show import table_of
 from toolkit.show.tables.html import marked
 from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
@@ -121,14 +121,10 @@ class _Point:
         if self.rungs is not None:
             return self.rungs.outcomes(_conditional(self.strategy, on, scores))
         if self.strategy.name == CORRECTED:
-            return _given(on.corrected), np.full(len(on.unit), 2.0)
+            assert on.corrected is not None
+            return on.corrected, np.full(len(on.unit), 2.0)
         column = int(np.searchsorted(on.n, self.n or 1))
         return on.plain[self.strategy][:, column], np.full(len(on.unit), float(on.n[column]))
-
-
-def _given(values: np.ndarray | None) -> np.ndarray:
-    assert values is not None  # asked only where there are some
-    return values
 
 
 def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> Conditional:
@@ -137,7 +133,7 @@ def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.nda
     return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
 
 
-@checks_arguments(log=TAKES, on=CONDITION)
+@checks_arguments()
 def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = None, **asked: Any) -> Frontier:
     """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LogBlock, LoggedPool
-from replay.data.conditions import CONDITION, asked_about
+from replay.data.conditions import asked_about
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, revisions, scores_on, together
 from replay.data.read import BlockRequest, read_block
@@ -22,7 +22,7 @@ from replay.engine.subsets import best_of, doubling, majority, pass_at
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, listed
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 from toolkit.progress import progress
 from toolkit.stats import unit_numbers
 
@@ -48,7 +48,6 @@ class Strategy:
         return self.name == ORACLE
 
     def __str__(self) -> str:
-        """In words."""
         return f"{self.name}, {self.verifier}" if self.verifier is not None else self.name
 
 
@@ -131,10 +130,7 @@ class Strategies:
         return known[verifier]
 
 
-@checks_arguments(
-    log=TAKES, pool="a pool's name", probe="a pool's name", verifiers="a list of verifiers' names",
-    action="an action's name", where=CONDITION,
-)  # fmt: skip
+@checks_arguments(verifiers="a list of verifiers' names")
 def strategies(
     log: AnyLog,
     *,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.stats import Settings
-from toolkit.stats.curves.bands import GateSteps, bands
+from toolkit.stats.curves.bands import GateSteps, MetricBand, bands
+from toolkit.stats.many.ranks import on_front as front_of_draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +76,11 @@ def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
     return _StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
 
 
-@dataclass(frozen=True, eq=False)
-class _GridIntervals:
-    """Accuracy at T ascending thresholds and N numbers of samples with pointwise limits, and those that hold for all
-    thresholds of one n at once (`band_low`, `band_high`): (T, N) each.
+def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> MetricBand:
+    """Accuracy at T ascending thresholds and N numbers of samples, (T, N), from one set of resamples.
+
+    The band holds for all thresholds of one n at once. `unit` (E,) numbers what is resampled.
     """
-
-    estimate: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    band_low: np.ndarray
-    band_high: np.ndarray
-
-
-def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> _GridIntervals:
-    """Intervals of the accuracies of a grid from one set of resamples; `unit` (E,) numbers what is resampled."""
     forced = np.isnan(of.score)
     group = np.where(forced, 0, np.searchsorted(thresholds, of.score, side="right"))
     names = [str(n) for n in range(len(of.n))]
@@ -103,12 +94,8 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     )
     made, count = bands(steps, settings), len(thresholds)
     parts = ("estimate", "low", "high", "band_low", "band_high")
-    return _GridIntervals(*(np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts))
-
-
-def coin_at(of: Conditional, share: float, column: int) -> np.ndarray:
-    """What the probe and one of the n are worth (E,) where a coin, not the score, doubts a share of the probes."""
-    return np.asarray((1 - share) * of.probe + share * of.then[:, column])
+    limits = {part: np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts}
+    return MetricBand(n=len(unit), **limits)
 
 
 def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
@@ -128,12 +115,7 @@ def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
     Of points that are equal in both the first stands for all.
     """
-    accuracy, samples = np.round(accuracy, 12), np.round(samples, 9)
-    order = np.lexsort((np.arange(len(samples)), -accuracy, samples))
-    best = np.maximum.accumulate(accuracy[order])
-    found = np.ones(len(order), dtype=bool)
-    found[order[1:]] = accuracy[order[1:]] > best[:-1]
-    return found
+    return front_of_draws(np.round(accuracy, 12)[:, None], np.round(samples, 9)[:, None])[:, 0]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import asked_about, matching
+from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
-from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
 from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.intervals import single_critical
@@ -46,7 +47,7 @@ class VotesEntropy:
     parts: tuple[_ScorePart, ...]
 
 
-@checks_arguments(log=TAKES, where=CONDITION)
+@checks_arguments()
 def votes_entropy(
     log: AnyLog, verifier: str, *, pool: str, probe: str | None = None, where: str | None = None, level: float = 0.95
 ) -> VotesEntropy | None:
@@ -103,8 +104,7 @@ def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | N
     of_votes = shares.group_by("example_id").agg(entropy=spread, right=pl.col("right").sum())
     told = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
     scores = first.select("trace_id", "example_id").join(told.select("trace_id", "score"), on="trace_id")
-    units = collect(log.scan("examples", ["example_id", "cluster"]), log).select(
-        "example_id", unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id"))
-    )
+    examples = asked_about(log, None, "cluster")
+    units = examples.select("example_id", unit=resampling_units(examples))
     known = scores.filter(pl.col("score").is_finite()).join(of_votes, on="example_id").join(units, on="example_id")
     return known.with_columns(pl.col("entropy").clip(0, 1))

@@ -12,7 +12,7 @@ from replay.data.choice import Choice
 from replay.runs.result.result import Result
 from replay.runs.saved.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank, table_of
+from toolkit.show import NumberWithInterval, ShownInterval, rank, table_of
 from toolkit.show.tables.html import marked, paragraph
 from toolkit.stats.many.compare import ACCURACY
 
@@ -34,12 +34,10 @@ class Tuned:
 
     @property
     def best(self) -> str:
-        """The policy that reaches the goal best on the development rows."""
         return str(self.choice.best)
 
     @property
     def tried(self) -> int:
-        """Settings that could have been chosen."""
         return self.choice.tried
 
     def __str__(self) -> str:
@@ -64,14 +62,10 @@ def answer(tuned: Tuned) -> str:
     if baseline is not None and baseline != name:
         said += f", {_difference(result, name, baseline)} against `{baseline}`"
     said += f"{_cost(result, name, ranked_input(result).cost)}."
-    return " ".join(filter(None, (said, _nothing_cheaper(tuned), _kept(tuned), _by_limits(tuned))))
-
-
-def _nothing_cheaper(tuned: Tuned) -> str | None:
-    """That the choice is the baseline itself for want of others."""
-    if tuned.best != tuned.report.baseline or not tuned.goal.smallest:
-        return None
-    return "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+    itself = "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+    alone = itself if name == baseline and tuned.goal.smallest else None
+    kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
+    return " ".join(filter(None, (said, alone, *kept, _by_limits(tuned))))
 
 
 def _by_limits(tuned: Tuned) -> str | None:
@@ -86,21 +80,14 @@ def _by_limits(tuned: Tuned) -> str | None:
         or not results.ranks["baseline_low"].count()
     ):
         return None
-    sure = [
-        row
-        for row in rank(results)
-        if row.cost is not None and not row.policy.diagnostic and (row.baseline or _least(row) >= limit.number)
-    ]
+    rows = [row for row in rank(results) if row.cost is not None and not row.policy.diagnostic]
+    least = {row.policy.name: row.difference.low for row in rows if row.difference and row.difference.low is not None}
+    sure = [row for row in rows if row.baseline or least.get(row.policy.name, -math.inf) >= limit.number]
     best = min(sure, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
     if best is None or best.policy.name == tuned.best:
         return None
     itself = ", the baseline itself," * best.baseline
     return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would have been chosen."
-
-
-def _least(row: Ranked) -> float:
-    """The lower limit of its difference to the baseline."""
-    return -math.inf if row.difference is None or row.difference.low is None else row.difference.low
 
 
 def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:
@@ -138,12 +125,8 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     return said
 
 
-def _kept(tuned: Tuned) -> str:
-    """Whether the limits of the goal are kept on the reported examples, by the ends of the intervals."""
-    return " ".join(filter(None, (_limit(tuned, limit) for limit in tuned.goal.limits)))
-
-
 def _limit(tuned: Tuned, limit: Limit) -> str | None:
+    """Whether a limit of the goal is kept on the reported examples, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:
         found, said = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"

@@ -11,11 +11,11 @@ import polars as pl
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal
 from replay.analyses.tune.tuned import Tuned
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
+from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy, errors_of
 from replay.policies.suite import suite
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
+from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.learning import learnt_on
 from replay.runs.passes.reuse import first_ids, gate_files, seen_by
 from replay.runs.result.result import Result
@@ -24,19 +24,11 @@ from replay.runs.saved.shown import ranked_input
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, require_known
-from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.log import AnyLog, Log, collect
 from toolkit.stats import settings_of
 
 
-@checks_arguments(
-    log=TAKES,
-    policies=POLICIES,
-    on=CONDITION,
-    report=CONDITION,
-    goal=f"a text such as `{EXAMPLE}`",
-    baseline="a policy's name",
-    rules=RULES,
-)
+@checks_arguments(goal=f"a text such as `{EXAMPLE}`")
 def tune(
     log: AnyLog,
     policies: GivenPolicies | None = None,

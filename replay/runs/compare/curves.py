@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool, Scores
-from replay.data.conditions import CONDITION, matching
+from replay.data.conditions import matching
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
 from replay.data.read import BlockRequest, read_block
@@ -27,7 +27,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted
-from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise, unit_numbers
@@ -90,7 +90,7 @@ class _PoolCurves:
         yield note("incomparable", told)
 
 
-@checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
+@checks_arguments()
 def curves(
     log: AnyLog,
     *,

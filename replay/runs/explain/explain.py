@@ -13,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
+from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.learning import fit_policies, resolved
@@ -34,7 +33,7 @@ from replay.sampling.own_rules import GivenRules
 from replay.sampling.unscored import LOWEST, SKIP
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted, require_known, shown
-from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
 from toolkit.show.tables.html import paragraph
@@ -111,9 +110,7 @@ class Explanation:
         return pl.concat(parts, how="diagonal_relaxed")
 
 
-@checks_arguments(
-    log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES, where=CONDITION
-)
+@checks_arguments()
 def explain(
     log: AnyLog,
     policies: GivenPolicies,

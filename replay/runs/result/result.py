@@ -27,7 +27,7 @@ from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_inpu
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
-from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, inches, table_of
 from toolkit.show.tables.html import marked
@@ -116,7 +116,7 @@ class Result(Findings):
         """
         return self.figure_data(name, **asked).draw(width=inches(width), title=title)
 
-    @checks_arguments(name="the name of a figure", policies="names of policies", log=TAKES)
+    @checks_arguments(name="the name of a figure", policies="names of policies")
     def figure_data(
         self,
         name: str,
@@ -143,7 +143,7 @@ class Result(Findings):
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
         return _PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
 
-    @checks_arguments(policy="a policy's name", example="an example_id")
+    @checks_arguments()
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
         """One policy on one example that the result compares, step by step: from the log, or from the part by trace of
         a loaded result.
@@ -168,7 +168,7 @@ class Result(Findings):
             raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
         require_known(name, self.summariser.names, f"no policy is named `{name}`")
 
-    @checks_arguments(first="a policy's name", second="a policy's name", metric="the name of a metric")
+    @checks_arguments()
     def compare(
         self,
         first: str | None = None,
@@ -186,7 +186,7 @@ class Result(Findings):
         """
         return compare(self, first, second, other, metric)
 
-    @checks_arguments(oracle="a policy's name", baseline="a policy's name")
+    @checks_arguments()
     def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
         """Each policy's share of what lies between a baseline and an oracle, its regret, and the parts of its gap to
         being always right: generation, stopping and selection. By default the best diagnostic policy and the baseline
@@ -204,7 +204,7 @@ class Result(Findings):
         there = self.folder is not None and self.folder.has(GAPS)
         return pl.read_parquet(self.folder.file(GAPS)) if self.folder is not None and there else None
 
-    @checks_arguments(sql="one SELECT")
+    @checks_arguments()
     def query(self, sql: str) -> pl.DataFrame:
         """Answer one SELECT over `outcomes`, `summary`, `comparisons`, with the part by trace also `paid_traces`,
         `paid_scores`, `orders` and `stops`, and the tables of the log: `examples`, `traces`, `verifications` …

@@ -8,11 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import CONDITION
 from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
-from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
+from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls
 from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
@@ -27,7 +26,7 @@ from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
-from toolkit.log import TAKES, AnyLog, Log, calls_left_out, open_log
+from toolkit.log import AnyLog, Log, calls_left_out, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.many.compare import ACCURACY
@@ -36,16 +35,7 @@ MOST_GROUPS = 500
 
 
 @checks_arguments(
-    log=TAKES,
-    policies=POLICIES,
-    baseline="a policy's name",
-    where=CONDITION,
-    by="a column of examples, or a list of them",
-    metric="the name of a metric",
-    metrics="a `Metric`, or a list of them",
-    measure="the name of a column of traces",
-    cost="the name of a cost",
-    rules=RULES,
+    by="a column of examples, or a list of them", metrics="a `Metric`, or a list of them", cost="the name of a cost"
 )
 def run(
     log: AnyLog,
@@ -242,7 +232,7 @@ class _CheckedPolicies:
     notes: tuple[Note, ...] = ()
 
 
-@checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
+@checks_arguments()
 def check_policies(
     policies: GivenPolicies, log: AnyLog | None = None, *, rules: GivenRules = None, where: str | None = None
 ) -> _CheckedPolicies:

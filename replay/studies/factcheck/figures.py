@@ -136,8 +136,8 @@ def _reliability(study: Study) -> Iterator[ReliabilityPanel]:
     """Share of right traces over the verifier's score: a panel a verifier, where scores are chances."""
     for one in study.calibration:
         if one.found is not None and one.found.ece is not None and one.found.bins:
-            points = [(p.score, p.right) for p in one.found.bins if p.score is not None and p.right is not None]
-            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in points)
+            known = [(p.score, p.label) for p in one.found.bins if p.label.estimate is not None]
+            bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in known)
             yield ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
 
 

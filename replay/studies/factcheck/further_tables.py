@@ -358,8 +358,8 @@ def _bins(study: Study) -> Iterator[Row]:
             values: dict[str, Value] = {
                 "traces": part.n,
                 "claims": part.clusters,
-                "score": None if part.score is None else 100 * part.score,
-                "right": shown(part.right, 100),
+                "score": None if part.label.estimate is None else 100 * part.score,
+                "right": shown(part.label, 100),
             }
             yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), values=values)
 

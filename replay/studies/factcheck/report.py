@@ -29,7 +29,7 @@ from replay.studies.kit.sheet import Gap, Sheet, Shown, Surroundings, said_of, t
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
-from toolkit.log import TAKES, AnyLog
+from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
 
 ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
@@ -116,7 +116,7 @@ USUAL_VERIFIER = "lora"
 CAPS_TAKEN = "integers of at least 1, such as 15,20,30,40"
 
 
-@checks_arguments(log=TAKES, caps="a list of integers", features="a list of columns of features")
+@checks_arguments(caps="a list of integers", features="a list of columns of features")
 def study_factcheck(
     log: AnyLog,
     *,

@@ -33,7 +33,7 @@ from replay.studies.latent.tables import asked as asked_of
 from replay.studies.latent.verdicts import NO_LOGPROBS, Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument
-from toolkit.log import TAKES, AnyLog, check_log, open_log
+from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
@@ -103,7 +103,7 @@ POINTS = NumberWithInterval(1, 100, signed=True)
 """Differences of shares in words."""
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def study_latent(
     log: AnyLog,
     *,

@@ -12,7 +12,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy
-from replay.data.conditions import CONDITION, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent.place_probes import PlaceArea
 from replay.latent.probe_samples import ModelArea, SeededArea
@@ -21,14 +21,14 @@ from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
 from replay.studies.latent.verdicts import Gains, Verdict, gains_of, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, listed
-from toolkit.log import TAKES, AnyLog, Log, collect, open_log
+from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
 from toolkit.stats import Interval, PairedInterval, Settings
 
 SINGLE = ("avg", "majority", "pass")
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
     """The temperature of each pool of first attempts that was drawn at one, the lowest first."""
     opened = open_log(log)
@@ -42,7 +42,7 @@ def temperatures(log: AnyLog) -> dict[str, float]:
     return dict(collect(alike.select("pool", "lowest").sort("lowest", "pool"), opened).iter_rows())
 
 
-@checks_arguments(log=TAKES, where=CONDITION)
+@checks_arguments()
 def by_temperature(
     log: AnyLog, *, subsets: int = 100, where: str | None = None, settings: Settings | None = None
 ) -> pl.DataFrame:

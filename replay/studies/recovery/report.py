@@ -33,7 +33,7 @@ from replay.studies.recovery.study import LACKING, DatasetStudy, study_log
 from replay.studies.recovery.tables import GATE_CALIBRATION, POLICY_SHEETS
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
-from toolkit.log import TAKES, AnyLog, check_log, open_log
+from toolkit.log import AnyLog, check_log, open_log
 from toolkit.notes import Severity
 from toolkit.show import SIMULATED, Table
 from toolkit.show.drawing.page import WIDTH, inches
@@ -95,7 +95,7 @@ SHEETS = (*POLICY_SHEETS, *COST_SHEETS, GATE_CALIBRATION)
 """All tables, in the order of the report."""
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments()
 def study_recovery(
     log: AnyLog,
     *,

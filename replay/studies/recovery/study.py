@@ -38,7 +38,7 @@ from toolkit.log import Log
 from toolkit.notes import Note
 from toolkit.show import ShownInterval
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
-from toolkit.stats.curves.calibration import WideBin, wide_bins
+from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
 VALUES = (*CURVE, "finalizers", "truncated")
 """Columns of outcomes that are read."""
@@ -188,7 +188,7 @@ class DatasetStudy:
         return tuple(gate for gate in self.roles.every_gate if gate.policy in self.reports)
 
     @cached_property
-    def calibration(self) -> Mapping[str, tuple[WideBin, ...]]:
+    def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
         """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
         found = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in found.items()}

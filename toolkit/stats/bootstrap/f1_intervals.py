@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.bootstrap.series import SeriesKind, SeriesPlan, SeriesResults, Slot
-from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.bootstrap.series import SeriesKind, SeriesPlan, SeriesResults
+from toolkit.stats.limits.intervals import NORMAL, wilson_limits
 from toolkit.stats.metrics.metrics import F1
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import Scan, Units
@@ -34,14 +34,7 @@ def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats,
 
     With 9 right and 1 wrong J = 0.9 has the limits 0.596 and 0.982, so that F1 = 0.947 has 0.747 and 0.991.
     """
-    z = NORMAL.inv_cdf((1 + level) / 2)
-    trials = right + wrong
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = right / trials
-        middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-        half = z / (1 + z * z / trials) * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    low = np.where(right == 0, 0.0, np.maximum(middle - half, 0.0))
-    high = np.where(wrong == 0, 1.0, np.minimum(middle + half, 1.0))
+    low, high = wilson_limits(right, right + wrong, level)
     return 2 * low / (1 + low), 2 * high / (1 + high)
 
 
@@ -195,7 +188,7 @@ def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Se
     slot = SeriesKind.VALUE, 0
     for method, which in (("jaccard", score & (gold >= FEW_GOLD)), ("jaccard_few", score & (gold < FEW_GOLD))):
         results.put(slot, m, on[which], low[which], high[which], np.nan, method)
-    _withhold(results, slot, m, on[gold < FEWEST_GOLD])
+    results.withhold(slot, m, on[gold < FEWEST_GOLD])
 
 
 def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
@@ -211,7 +204,7 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
     slot = SeriesKind.VALUE, 0
     results.put(slot, m, few, low, high, np.nan, "delta")
     if not cells.metric.weighted:
-        _withhold(results, slot, m, few[some.least_gold < FEWEST_GOLD])
+        results.withhold(slot, m, few[some.least_gold < FEWEST_GOLD])
 
 
 def _differences(
@@ -240,13 +233,7 @@ def _differences(
     low, high, p_value = _delta_limits(one.value - two.value, square, estimate, -1.0, level)
     results.put(slot, m, on, low, high, p_value, "delta")
     if cells.metric.which is not None:
-        _withhold(results, slot, m, on[gold < FEWEST_GOLD])
-
-
-def _withhold(results: SeriesResults, slot: Slot, m: int, on: Ints) -> None:
-    """No interval for these."""
-    results.put(slot, m, on, np.nan, np.nan, np.nan, None)
-    results.kept[(*slot, m, on)] = np.nan
+        results.withhold(slot, m, on[gold < FEWEST_GOLD])
 
 
 def _stacked(slopes: _Slopes) -> Floats:

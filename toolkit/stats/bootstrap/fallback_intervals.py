@@ -36,7 +36,15 @@ from toolkit.stats.limits.clusters import (
     worth_in_trials,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
-from toolkit.stats.limits.fieller import ROWS, CostMoments, PairMoments, fieller_limits, joined, moment_sums
+from toolkit.stats.limits.fieller import (
+    ROWS,
+    CostMoments,
+    PairMoments,
+    cost_moments,
+    fieller_limits,
+    joined,
+    moment_sums,
+)
 from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson
 from toolkit.stats.limits.studentised import FEW_UNITS
 from toolkit.stats.metrics.metrics import F1, Metric
@@ -71,7 +79,8 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
     if sample.units.count > 1:
         studentised = sample.independent and settings.method == "percentile"
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
-        moments = plan.moments(sample.units) if divided else None
+        parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
+        moments = cost_moments(*parts) if divided else None
         corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
         for holds, put in CHOICES:
             if holds(corner):
@@ -94,8 +103,7 @@ def _few_events(corner: _Corner) -> None:
             if found and found[1] > 1:
                 results.put(value, m, p, *wilson(*found, settings.level), math.nan, "wilson")
             elif found:
-                results.put(value, m, p, math.nan, math.nan, math.nan, None)
-                results.kept[(*value, m, p)] = math.nan
+                results.withhold(value, m, p)
 
 
 def _few_pairs(corner: _Corner) -> None:
@@ -131,7 +139,7 @@ def _few_pairs(corner: _Corner) -> None:
 
 def _clustered(corner: _Corner) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
-    sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
+    sample, plan, results, settings = corner.sample, corner.plan, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
     for m, metric in enumerate(sample.metrics):
@@ -143,9 +151,7 @@ def _clustered(corner: _Corner) -> None:
             both = np.minimum(units[m, on], units[m, reference])
             series.append(((SeriesKind.DIFFERENCE, number), both))
             if metric.of_cost:  # Fieller's will follow
-                slot = SeriesKind.REDUCTION, number
-                results.put(slot, m, on, math.nan, math.nan, math.nan, None)
-                results.kept[(*slot, m, on)] = math.nan
+                results.withhold((SeriesKind.REDUCTION, number), m, on)
             elif metric.column.cost:
                 series.append(((SeriesKind.REDUCTION, number), both))
         for slot, clusters in series:
@@ -158,24 +164,20 @@ def _clustered(corner: _Corner) -> None:
                 rare = few_events(rate, variance, most, clusters)
                 results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
-                _student(sample, results, slot, m, on, variance, clusters, settings.level)
+                _student(corner, slot, m, on, variance, clusters)
             if slot[0] is SeriesKind.DIFFERENCE:
-                _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
-            _mark(sample, pairs, results, slot, m, on, clusters, settings.level)
-            few = on[clusters < FEWEST_CLUSTERS]
-            results.put(slot, m, few, math.nan, math.nan, math.nan, None)
-            results.kept[(*slot, m, few)] = math.nan
+                _pairs_of_clusters(corner, slot, m, on, variance, clusters)
+            _mark(corner, slot, m, on, clusters)
+            results.withhold(slot, m, on[clusters < FEWEST_CLUSTERS])
 
 
-def _student(
-    sample: WholeSample, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints,
-    level: float,
-) -> None:  # fmt: skip
+def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
     """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
     Tango's with them as trials.
 
     Costs that do not differ keep the bootstrap's limits, without width.
     """
+    sample, results, level = corner.sample, corner.results, corner.settings.level
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
     low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
@@ -197,16 +199,14 @@ def _student(
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
 
 
-def _pairs_of_clusters(
-    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats,
-    clusters: Ints, level: float,
-) -> None:  # fmt: skip
+def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
     """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
 
     A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
     Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
     as the variance over clusters is worth: there Student's end too soon.
     """
+    pairs, results, level = corner.pairs, corner.results, corner.settings.level
     number, value = slot[1], results.value[(*slot, m, on)]
     one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
     few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
@@ -218,20 +218,20 @@ def _pairs_of_clusters(
     rest = np.flatnonzero(~few & parted & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        worth = worth_in_trials(moved / trials[rest], variance[rest], sample.counts[m, on[rest]], clusters[rest], level)
+        worth = worth_in_trials(
+            moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], clusters[rest], level
+        )
         low, high = tango(one[rest] / trials[rest] * worth, two[rest] / trials[rest] * worth, worth, level)
         at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
         results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
         results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
 
 
-def _mark(
-    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, clusters: Ints,
-    level: float,
-) -> None:  # fmt: skip
+def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, clusters: Ints) -> None:
     """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
     and of differences of rates of other examples with few events.
     """
+    sample, pairs, results = corner.sample, corner.pairs, corner.results
     metric, kind = sample.metrics[m], slot[0]
     few = clusters < FEW_CLUSTERS
     if metric.column.cost and not metric.column.rate:
@@ -240,7 +240,7 @@ def _mark(
         few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, np.maximum(clusters[few], 1), level)
+            low, high = tango(0, 0, np.maximum(clusters[few], 1), corner.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -258,78 +258,60 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
     return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)
 
 
-Asked = tuple[PairMoments, Callable[[Floats, Floats], None]]
-"""Pairs, and what is done with their limits."""
+_Quotient = tuple[Slot, int, Ints, PairMoments]
+"""Of a series of a metric: the policies, and the pairs of what is divided and what it is divided by."""
 
 
 def _quotients(corner: _Corner) -> None:
     """The intervals of all reductions of means of costs, and of the costs that are divided by another mean.
 
-    The units are examples or clusters: of these the sums are divided, so their sizes may differ.
+    The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
+    reduction is that of the difference, since both are 0 together.
     """
-    units, plan, moments, results = corner.sample.units, corner.plan, corner.moments, corner.results
-    assert moments is not None
-    asked = list(_asked(units, plan, moments, results))
+    results, method = corner.results, few_or("fieller", corner.sample.units.count)
+    asked = list(_asked(corner))
     if not asked:
         return
-    low, high = fieller_limits(joined([pairs for pairs, _ in asked]), corner.settings.level)  # roots of all at once
-    ends = np.cumsum([len(pairs.x) for pairs, _ in asked])[:-1]
-    for (_, put), *limits in zip(asked, np.split(low, ends), np.split(high, ends), strict=True):
-        put(*limits)
+    low, high = fieller_limits(joined([pairs for *_, pairs in asked]), corner.settings.level)  # roots of all at once
+    ends = np.cumsum([len(on) for _, _, on, _ in asked])[:-1]
+    for (slot, m, on, _), least, most in zip(asked, np.split(low, ends), np.split(high, ends), strict=True):
+        if slot[0] is SeriesKind.REDUCTION:
+            p_values = results.p_value[SeriesKind.DIFFERENCE, slot[1], m, on]
+            results.put(slot, m, on, 1 - most, 1 - least, p_values, method)
+        else:
+            results.put(slot, m, on, least, most, np.nan, method)
+        results.withhold(slot, m, on[np.isnan(least)])
 
 
-def _asked(units: Units, plan: SeriesPlan, moments: CostMoments, results: SeriesResults) -> Iterator[Asked]:
+def _asked(corner: _Corner) -> Iterator[_Quotient]:
+    units, plan = corner.sample.units, corner.plan
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:
             for number, reference in plan.compared(m):
-                yield _reductions(plan, moments, results, m, number, reference)
+                yield _reductions(corner, m, number, reference)
         elif metric.over_mean is not None:
             over, under = metric.over_mean
             scale = _factor(over) * metric.column.per, _factor(under)
             valued = np.flatnonzero(plan.valued[m])
-            for start in range(0, len(valued), ROWS):
-                yield _ratios(units, plan, m, scale, results, valued[start : start + ROWS])
+            for on in (valued[start : start + ROWS] for start in range(0, len(valued), ROWS)):
+                pairs = _pair_moments(units, plan, m, scale, on)
+                moves = np.flatnonzero((pairs.xx > 0) | (pairs.yy > 0))
+                yield (SeriesKind.VALUE, 0), m, on[moves], pairs.of(moves)
 
 
-def _reductions(
-    plan: SeriesPlan, moments: CostMoments, results: SeriesResults, m: int, number: int, reference: int
-) -> Asked:
-    """1 − ratio to the reference; its p-value is that of the difference, since both are 0 together.
-
-    Where no unit could change the ratio it is exact: two constants, equal costs, or none at all.
+def _reductions(corner: _Corner, m: int, number: int, reference: int) -> _Quotient:
+    """Reductions are 1 − ratio to the reference. Where no unit could change the ratio it is exact: two constants, equal
+    costs, or none at all.
     """
-    slot = SeriesKind.REDUCTION, number
-    on = np.flatnonzero(plan.valued[m] & ~np.isnan(results.value[(*slot, m)]))
+    moments, results, slot = corner.moments, corner.results, (SeriesKind.REDUCTION, number)
+    assert moments is not None
+    on = np.flatnonzero(corner.plan.valued[m] & ~np.isnan(results.value[(*slot, m)]))
     pairs = moments.pairs(number, m, on, reference, results.value[SeriesKind.VALUE, 0, m])
     value, p_value = results.value[(*slot, m, on)], results.p_value[SeriesKind.DIFFERENCE, number, m, on]
     still = moments.second[number + 1, m, on] == 0
     exact = (still & (value == 0)) | ((pairs.xx == 0) & ((pairs.yy == 0) | (pairs.x == 0)))
     results.put(slot, m, on[exact], value[exact], value[exact], p_value[exact], "percentile")
-    some = np.flatnonzero(~exact)
-
-    def put(low: Floats, high: Floats) -> None:
-        known = ~np.isnan(low)
-        found, p_values = on[some[known]], p_value[some[known]]
-        results.put(slot, m, found, 1 - high[known], 1 - low[known], p_values, few_or("fieller", moments.units))
-
-    return pairs.of(some), put
-
-
-def _ratios(
-    units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], results: SeriesResults, on: Ints
-) -> Asked:
-    """One mean over another of the same policy, for the policies `on`."""
-    slot = SeriesKind.VALUE, 0
-    pairs = _pair_moments(units, plan, m, scale, on)
-    moves = (pairs.xx > 0) | (pairs.yy > 0)
-
-    def put(low: Floats, high: Floats) -> None:
-        known, gone = moves & ~np.isnan(low), on[moves & np.isnan(low)]
-        results.put(slot, m, on[known], low[known], high[known], np.nan, few_or("fieller", units.count))
-        results.put(slot, m, gone, np.nan, np.nan, np.nan, None)
-        results.kept[(*slot, m, gone)] = np.nan
-
-    return pairs, put
+    return slot, m, on[~exact], pairs.of(np.flatnonzero(~exact))
 
 
 def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], policies: Ints) -> PairMoments:

@@ -16,7 +16,7 @@ import numpy as np
 
 from toolkit.progress import progress
 from toolkit.stats.bootstrap.bootstrap import ResampledSums, resampled_sums
-from toolkit.stats.limits.fieller import CostMoments, cost_moments
+from toolkit.stats.limits.fieller import CostMoments
 from toolkit.stats.limits.intervals import ResampledValues, acceleration
 from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits, studentised_null
 from toolkit.stats.metrics.metrics import Metric
@@ -87,6 +87,11 @@ class SeriesResults:
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
+    def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
+        """No interval for these."""
+        self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
+        self.kept[(*slot, metric, policies)] = np.nan
+
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
         """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
         at = (*slot, metric, policies)
@@ -111,10 +116,6 @@ class SeriesPlan:
         if key not in self._indices:
             self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
         return self._indices[key]
-
-    def moments(self, units: Units) -> CostMoments:
-        """How the plan's costs spread over the units."""
-        return cost_moments(units, self.scan, self.metrics, self.valued, self.references)
 
     def compared(self, metric: int) -> list[tuple[int, int]]:
         """(number of the reference, its policy) of the references that have a value of this metric."""
@@ -160,7 +161,10 @@ def resample(
         for group in groups:
             sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
             batches = _batches(plan, group, settings.resamples)
-            corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
+            corrections: Corrections | None = None
+            if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
+                points, left_out = _jackknife(units, plan.scan, sums.index, sums.row, batches)
+                corrections = {key: (points[key], acceleration(units.count, *d)) for key, d in left_out.items()}
             work = partial(
                 _sum_up, sums=sums, corrections=corrections, moments=moments, settings=settings, results=results
             )
@@ -230,12 +234,6 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 """(batch by identity, slot) -> value in the whole sample and acceleration (series,), each."""
 
 
-def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[_SeriesBatch]) -> Corrections:
-    """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
-    points, moments = _jackknife(units, plan.scan, sums.index, sums.row, batches)
-    return {key: (points[key], acceleration(units.count, *three)) for key, three in moments.items()}
-
-
 def _jackknife(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
@@ -282,7 +280,8 @@ def _sum_up(
 ) -> None:  # fmt: skip
     """Results of one batch."""
     metric = batch.plan.metrics[batch.metric]
-    studentised = moments if metric.long_tail else None
+    # Few examples may carry much of the sum of a cost that is no rate.
+    studentised = moments if metric.of_cost and not metric.column.rate else None
     for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
         drawn, null = ResampledValues.of(values), np.zeros(len(values))
         if corrections is None:

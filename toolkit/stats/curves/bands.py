@@ -248,11 +248,6 @@ def _few_events(
     return low, high
 
 
-def _parted(values: Floats) -> Floats:
-    """1 where a value is neither 0 nor 1."""
-    return ((values != 0) & (values != 1)).astype(np.float64)
-
-
 @dataclass(frozen=True, eq=False)
 class _LeftOut:
     """What the units say of a value at every point, (P + 1,) each.
@@ -295,11 +290,14 @@ class _LeftOut:
 def _korn_graubard(
     steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
 ) -> Floats:
-    parted = sum(steps.totals(name, on, _parted) for name in (top, of) if name is not None)
+    def parted(values: Floats) -> Floats:
+        return ((values != 0) & (values != 1)).astype(np.float64)
+
+    parts = sum(steps.totals(name, on, parted) for name in (top, of) if name is not None)
     count = np.full(len(estimate), float(on.sum())) if of is None else steps.totals(of, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)
-    most = np.where(parted < 0.5, count, np.inf)
+    most = np.where(parts < 0.5, count, np.inf)
     ends[:, known] = korn_graubard(estimate[known], variance[known], most[known], left.units[known], level)
     return ends
 

@@ -46,14 +46,18 @@ class _Bin:
 
 
 @dataclass(frozen=True)
-class WideBin:
-    """Some of the ten bins together: scores from `low` to `high`, their mean, the interval of the mean label."""
+class ScoreBin:
+    """Scores from `low` to `high`, their mean, the mean label with its interval, how many of how many clusters.
+
+    Where these are too few, `score` is NaN and `label` unknown.
+    """
 
     low: float
     high: float
     score: float
     label: Interval
     n: int
+    clusters: int
 
 
 def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
@@ -103,7 +107,7 @@ def _bin_places(scores: Floats) -> Ints:
 
 def wide_bins(
     scores: Floats, labels: Floats, unit: Ints, settings: Settings, least: int = LEAST_IN_BIN
-) -> tuple[WideBin, ...]:
+) -> tuple[ScoreBin, ...]:
     """The bins, neighbours taken together until each holds `least` examples, with the interval of the mean label.
 
     From the lowest score up; a rest that is too small joins the bin before it. `unit` (N,): the clusters that are
@@ -122,31 +126,16 @@ def wide_bins(
     return tuple(_wide(group, scores, labels, unit, settings) for group in groups)
 
 
-def _wide(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> WideBin:
+def _wide(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> ScoreBin:
     low, high = group[0].low, group[-1].high
     place = _bin_places(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
     found = interval(labels[on], cluster=unit[on], settings=settings)
-    return WideBin(low, high, float(scores[on].mean()), found, int(on.sum()))
+    return ScoreBin(low, high, float(scores[on].mean()), found, int(on.sum()), len(np.unique(unit[on])))
 
 
 LEAST, LEAST_CLUSTERS = 20, 10
 """Scores, and clusters, that a bin needs for a share of its own."""
-
-
-@dataclass(frozen=True)
-class _ReliabilityBin:
-    """Scores from `low` to `high`: how many of how many clusters, their mean, and the share of right ones.
-
-    The last two are None where the bin holds too few.
-    """
-
-    low: float
-    high: float
-    n: int
-    clusters: int
-    score: float | None = None
-    right: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -165,7 +154,7 @@ class ClusteredCalibration:
     brier: Interval | None
     ece: Interval | None
     chance: float | None = None
-    bins: tuple[_ReliabilityBin, ...] = ()
+    bins: tuple[ScoreBin, ...] = ()
 
 
 def clustered_calibration(
@@ -216,12 +205,12 @@ def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -
     return Interval(rate, low, high, n, "wilson")
 
 
-def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> _ReliabilityBin:
+def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> ScoreBin:
+    mean, found = np.nan, Interval(None, None, None, len(score), None)
     clusters = len(np.unique(units))
-    ends = number / BINS, (number + 1) / BINS
-    if len(score) < LEAST or clusters < LEAST_CLUSTERS:
-        return _ReliabilityBin(*ends, len(score), clusters)
-    return _ReliabilityBin(*ends, len(score), clusters, float(score.mean()), _share_interval(label, units, level))
+    if len(score) >= LEAST and clusters >= LEAST_CLUSTERS:
+        mean, found = float(score.mean()), _share_interval(label, units, level)
+    return ScoreBin(number / BINS, (number + 1) / BINS, mean, found, len(score), clusters)
 
 
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:

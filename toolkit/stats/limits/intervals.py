@@ -126,14 +126,20 @@ def wilson(events: float, n: float, level: float = 0.95) -> tuple[float, float]:
     check_level(level)
     if not (0 < n < math.inf and 0 <= events <= n):
         raise ThinkbackError(f"`events` is {events:g} of `n` {n:g}: give 0 to n events of at least one trial")
+    low, high = wilson_limits(np.array(events), np.array(n), level)
+    return float(low), float(high)
+
+
+def wilson_limits(events: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
+    """Wilson's limits of rates (arrays), NaN without a trial."""
     z = NORMAL.inv_cdf((1 + level) / 2)
-    rate = events / n
-    middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate = events / n
+        middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     # At 0 and n events the limit is 0 or 1 exactly, which floats miss by a rounding.
-    low = 0.0 if events == 0 else max(0.0, middle - half)
-    high = 1.0 if events == n else min(1.0, middle + half)
-    return low, high
+    low, high = np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+    return np.where(events == 0, 0.0, low), np.where(events == n, 1.0, high)
 
 
 def clopper_pearson(events: Floats, n: Floats, tail: float) -> tuple[Floats, Floats]:

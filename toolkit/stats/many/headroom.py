@@ -66,14 +66,8 @@ def captured(store: Store, column: str, baseline: int, oracle: int, level: float
     few = alike & (moves[2:].sum(axis=0) < (FEW_PAIRS if independent else 1))
     least, most = tango(moves[0, few], moves[1, few], float(count if independent else units.count), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
-    told = alike & _sure(pairs, level)
+    told = alike & (pairs.y**2 * (pairs.units - 1) > single_critical(level, pairs.units) ** 2 * pairs.yy)
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
     share = np.where(told, gain / room, np.nan)
     low, high = (np.where(told & ~ends, limit, np.nan) for limit in (low, high))
     return _Captured(share, low, high, room, few & ~ends)
-
-
-def _sure(pairs: PairMoments, level: float) -> np.ndarray:
-    """Whether mean y differs from 0."""
-    critical = single_critical(level, pairs.units)
-    return np.asarray(pairs.y**2 * (pairs.units - 1) > critical**2 * pairs.yy)

@@ -85,10 +85,11 @@ def pair_differences(
     if column.share and not column.rate:
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
-        more, less, trials = _tables(sample, store, metric, pairs, n)
-        few, up, down, counted = more + less < FEW_PAIRS, more, less, ~np.isnan(more)
-        if not sample.independent:
-            more, less, trials, few, up, down = _tables_of_clusters(sample, store, metric, pairs)
+        if sample.independent:
+            more, less = up, down = _tables(sample, store, metric, pairs)
+            few, trials, counted = more + less < FEW_PAIRS, n.astype(np.float64), ~np.isnan(more)
+        else:
+            (more, less, up, down), trials, few = _tables_of_clusters(sample, store, metric, pairs)
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
@@ -117,10 +118,8 @@ def _few(sample: WholeSample, column: OutcomeColumn, units: int) -> bool:
     return units < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
-def _tables(
-    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints
-) -> tuple[Floats, Floats, Floats]:
-    """Discordant pairs each way, and trials (pairs,); NaN where these are no 0 and 1 of the same examples."""
+def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
+    """Discordant pairs each way (2, pairs); NaN where these are no 0 and 1 of the same examples."""
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
     first, second = pairs
@@ -129,17 +128,16 @@ def _tables(
     # Means over several rows are pairs only where they agree on every example.
     once = same & (scan.reach[value[first]] <= 1)
     plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
-    more, less = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
-    tables = [np.full(len(first), np.nan) for _ in range(2)]
-    tables[0][plain], tables[1][plain] = more, less
-    return tables[0], tables[1], n.astype(np.float64)
+    found = np.full((2, len(first)), np.nan)
+    found[:, plain] = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
+    return found
 
 
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
-) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]:
-    """Of clusters as trials: gains, losses and trials, whether few differ, and in how many there is more, and less
-    (pairs,); NaN where the two are no rates of the same examples, or many clusters differ.
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Of clusters as trials: gains, losses, and in how many there is more, and less (4, pairs); trials, and whether few
+    differ (pairs,). NaN where the two are no rates of the same examples, or many clusters differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -148,7 +146,7 @@ def _tables_of_clusters(
     trials, few = np.full(len(first), np.nan), np.zeros(len(first), bool)
     alike = np.flatnonzero(weight[first] == weight[second])
     if not sample.is_rate(metric) or not len(alike):
-        return found[0], found[1], trials, few, found[2], found[3]
+        return found, trials, few
     wanted = np.unique(np.concatenate([value[first[alike]], value[second[alike]], weight[first[alike]]]))
     sums = np.concatenate(list(sample.units.chunks([scan.statistics[i] for i in wanted])), axis=1)
     rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
@@ -164,7 +162,7 @@ def _tables_of_clusters(
     found[:2, alike] *= size / square
     trials[alike] = size**2 / square
     trials[agree] = sample.units.count
-    return found[0], found[1], trials, few, found[2], found[3]
+    return found, trials, few
 
 
 def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:

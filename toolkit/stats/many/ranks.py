@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,7 +135,8 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
         (sign * (quality.value[upper, None] + block[:split][upper]), cost.value[lower, None] + block[split:][lower])
         for block in draws(covariance, settings)
     )
-    shares[own] = _front_shares(points)[point.ravel()]
+    on = sum(on_front(worth, paid).sum(axis=1) for worth, paid in points)
+    shares[own] = (on / settings.resamples)[point.ravel()]
     return shares
 
 
@@ -152,7 +153,10 @@ def _chosen(
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
-    for family in reversed(_families(ranking.sweeps, own)):  # the leader's last
+    families: dict[str, list[int]] = {}
+    for policy in own:
+        families.setdefault(ranking.sweeps[policy], []).append(policy)
+    for family in (*reversed(families.values()), own):  # the leader's last
         if len(family) < 2:
             continue
         halves = [
@@ -165,16 +169,6 @@ def _chosen(
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
         out[:, best] = len(family), corrected, max(min(ends), least), min(max(ends), most)
     return out
-
-
-def _front_shares(drawn: Iterable[tuple[Floats, Floats]]) -> Floats:
-    """Share of the draws (P,) in which each point is on the front, from blocks of (quality, cost), (P, draws) each."""
-    total, size = None, 0
-    for quality, cost in drawn:
-        on = on_front(quality, cost).sum(axis=1)
-        total = on if total is None else total + on
-        size += quality.shape[1]
-    return np.zeros(0) if total is None else total / size
 
 
 def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
@@ -240,14 +234,6 @@ def _worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> f
     known = np.concatenate(scores)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def _families(sweeps: Sequence[str], among: Sequence[int]) -> list[list[int]]:
-    """Policies of which one is chosen: all of `among`, then those of each sweep."""
-    found: dict[str, list[int]] = {}
-    for policy in among:
-        found.setdefault(sweeps[policy], []).append(policy)
-    return [list(among), *found.values()]
 
 
 TANGO = METHOD_NAMES.index("tango")

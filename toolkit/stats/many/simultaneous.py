@@ -84,14 +84,6 @@ class JointEstimates:
     trials: int | None = None
     sums: Floats | None = None
 
-    @classmethod
-    def of(cls, value: Floats, influence: Floats) -> JointEstimates:
-        """From the influences (K, units): by how much a unit's weight of 1 moves each estimate; they add up to 0.
-
-        Of a mean of n values x it is (x − mean)/n. Where units are clusters it is the sum over the cluster.
-        """
-        return cls(value, covariance_of([influence]), influence.shape[1])
-
     def some(self, which: Ints) -> JointEstimates:
         """Some of the policies."""
         sums = None if self.sums is None else self.sums[which]
@@ -167,7 +159,11 @@ def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
-    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order."""
+    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order.
+
+    An influence is by how much a unit's weight of 1 moves an estimate; they add up to 0. Of a mean of n values x it is
+    (x − mean)/n. Where units are clusters it is the sum over the cluster.
+    """
     total: Floats | None = None
     with product_threads():
         for block in influences:
@@ -319,12 +315,6 @@ def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
     return np.minimum(1.0, both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
 
 
-def _bonferroni_critical(policies: int, units: int, level: float) -> float:
-    """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
-    size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
-    return float(student_size(np.array(size), max(units - 1, 1)))
-
-
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
     """Normal deviations of K estimates from their means, in blocks (K, draws) that make up `settings.resamples`."""
     roots, blocks = _roots(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
@@ -432,7 +422,8 @@ def told_apart(
         if base >= 0:
             error, apart = _errors(sample, series, base), series.value - series.value[base]
             found[4] = bonferroni(apart, error, sample.units.count)
-            critical = _bonferroni_critical(len(series), sample.units.count, settings.level)
+            size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
+            critical = float(student_size(np.array(size), max(sample.units.count - 1, 1)))
             found[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, found[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
@@ -507,21 +498,12 @@ def _trials_of(sample: WholeSample, series: Series) -> int | None:
 
 def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
     """Standard errors (S,) of the differences to one of the series, from one pass and no matrix of all."""
-    own, apart = np.zeros(len(series)), np.zeros(len(series))
-    for block in _groups(sample, series, reference):
-        own += block[0]
-        apart += block[1]
-    return _error_of(series.value - series.value[reference], apart, own + own[reference], sample.units.count)
-
-
-def _groups(sample: WholeSample, series: Series, reference: int) -> Iterator[tuple[Floats, Floats]]:
-    """Squares summed over a chunk of units: of influences, and of their differences to the reference's (S,)."""
+    own, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
     most = max(1, min(MOST_PAIRED, sample.units.most_statistics // 2))
     for start in range(0, len(series), most):
         here = np.arange(start, min(start + most, len(series)))
-        own, apart = np.zeros(len(series)), np.zeros(len(series))
         for block in influences(sample, [series.some(here), series.some(np.array([reference]))]):
             own[here] += np.einsum("ij,ij->i", block[:-1], block[:-1])
             moved = block[:-1] - block[-1]
             apart[here] += np.einsum("ij,ij->i", moved, moved)
-        yield own, apart
+    return _error_of(series.value - series.value[reference], apart, own + own[reference], sample.units.count)

@@ -25,18 +25,14 @@ def notes_of(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
     """The notes of a summary, in the order in which they are printed."""
-    yield from _on_examples(sample)
-    yield from _on_metrics(sample, results, settings)
-    yield from on_seconds(sample)
-    yield from _on_intervals(sample, results, references, settings)
-
-
-def _on_examples(sample: WholeSample) -> Iterator[Note]:
-    n, units = sample.units.examples, sample.units.count
+    n = sample.units.examples
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
-    yield from notes_on_units(n, units)
+    yield from notes_on_units(n, sample.units.count)
+    yield from _on_metrics(sample, results, settings)
+    yield from on_seconds(sample)
+    yield from _on_intervals(sample, results, references, settings)
 
 
 def notes_on_units(n: int, units: int) -> Iterator[Note]:

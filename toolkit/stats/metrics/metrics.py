@@ -53,12 +53,8 @@ def _predicted(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> F
     return np.where(where, chunk.values(label, policies), 0.0)
 
 
-def _zero_for_null(values: Floats) -> Floats:
-    return np.where(np.isnan(values), 0.0, values)
-
-
 ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
-    "sum": lambda chunk, key, label, who: _zero_for_null(chunk.values(key, who)),
+    "sum": lambda chunk, key, label, who: np.nan_to_num(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
     "judged": lambda chunk, key, label, who: chunk.judged[None],
@@ -102,11 +98,6 @@ class _Named:
         return False
 
     @property
-    def long_tail(self) -> bool:
-        """Whether it is the mean of a cost that is no rate, so that few examples may carry much of the sum."""
-        return self.of_cost and not self.column.rate
-
-    @property
     def over_mean(self) -> tuple[Any, Any] | None:
         """The mean of a cost and the mean that it is divided by, where it is such a quotient."""
         return None
@@ -134,7 +125,6 @@ class Mean(_Named):
         return (Statistic("sum", self.key, policy), weight)
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Examples with a value."""
         return (Statistic("has", self.key, policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
@@ -163,7 +153,6 @@ class F1(_Named):
         return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Examples that the policy's F1s count."""
         return (Statistic("used", "", policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
@@ -205,11 +194,9 @@ class _Ratio(_Named):
         return self.over, self.under
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """Those of its parts."""
         return tuple(statistic for part in self.parts for statistic in part.statistics(policy))
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Those of the metric above the line."""
         return self.over.counted(policy)
 
     def value(self, sums: Sequence[Floats]) -> Floats:

@@ -65,25 +65,11 @@ Blocks = Callable[[], Iterator[OutcomeBlock]]
 """Starts a pass over the blocks."""
 
 
-def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
-    """The same blocks with shapes and keys checked at the door."""
-
-    def passes() -> Iterator[OutcomeBlock]:
-        keys: frozenset[str] | None = None
-        for block in blocks():
-            found = frozenset(block.values)
-            if keys is not None and found != keys:
-                odd = listed(sorted(found ^ keys))
-                raise ThinkbackError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
-            keys = found
-            _check(block, policies, labels)
-            yield block
-
-    return passes
-
-
-def _check(block: OutcomeBlock, policies: int, labels: int | None) -> None:
-    size = len(block)
+def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collection[str]) -> None:
+    """Raise where shapes or keys are wrong; `keys`: those of the first block."""
+    size, odd = len(block), block.values.keys() ^ keys
+    if odd:
+        raise ThinkbackError(f"blocks of outcomes differ in their columns ({listed(sorted(odd))}): give all the same")
     if len(block.example_ids) != size:
         raise ThinkbackError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
     for key, value in block.values.items():
@@ -137,7 +123,6 @@ class _KeptPiece:
         return self.slabs.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
-        """A column of some policies and examples, (policies, E)."""
         return self.slabs[key].rows(policies, start, stop)
 
 
@@ -159,7 +144,6 @@ class Chunk:
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def has(self, key: Key) -> bool:
-        """Whether there is such a column."""
         return key in self.parts[0][0].keys
 
     @cached_property
@@ -202,9 +186,10 @@ class Store:
         pieces: list[Piece] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
-        keys: tuple[str, ...] = ()
-        for block in checked(blocks, policies, labels)():
-            keys = keys or tuple(block.values)
+        keys: list[str] | None = None
+        for block in blocks():
+            keys = list(block.values) if keys is None else keys
+            _check(block, policies, labels, keys)
             units.append(block.unit)
             if block.gold is not None:
                 golds.append(np.asarray(block.gold, np.int64))
@@ -217,8 +202,8 @@ class Store:
                     pieces.append(_kept(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
-            pieces.append(_kept(pending, keys, keeper))
-        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys)
+            pieces.append(_kept(pending, keys or (), keeper))
+        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
 
 
 def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:

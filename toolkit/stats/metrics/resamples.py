@@ -112,11 +112,6 @@ class Resamples:
         self._keep = resamples * units <= KEEP_COUNTS
         self._held: dict[int, Counts] = {}
 
-    @property
-    def most_draws(self) -> int:
-        """Most draws that any chunk gets in any resample."""
-        return int(self.draws.max())
-
     def counts(self, chunk: int) -> Counts:
         """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
         if chunk in self._held:
