@@ -22,7 +22,7 @@ from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certa
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import UnsuitableError, require_known
 
 Parameter = float | int | None
 
@@ -130,7 +130,7 @@ class _OfBase(GateInput, source="signal"):
 
     def _refuse_opaque(self, of_them: bool, contents: Contents, slices: Collection[str]) -> None:
         for pool in sorted(contents.opaque & set(slices)) if of_them else ():
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{self.name}` means nothing there"
             )
 

@@ -29,7 +29,7 @@ from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import RequiredError, ThinkbackError, shown, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
@@ -307,7 +307,7 @@ class Policy(ClassFacts, ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
+            raise RequiredError("a policy needs a `name` (a string that is not empty)")
         if self.label is not None and not str(self.label).strip():
             raise self.refuse("`label` is empty; it takes a short name")
         with errors_of(self.name):

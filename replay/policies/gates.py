@@ -21,7 +21,16 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
+from toolkit.errors import (
+    ConflictError,
+    InvalidError,
+    RequiredError,
+    ThinkbackError,
+    errors_begin,
+    listed,
+    require_known,
+    shown,
+)
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -47,7 +56,7 @@ def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
     if given is None or isinstance(given, GateFile):
         return given
     if not isinstance(given, str | Path):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {GATE}")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes {GATE}")
     return load_gate(given)
 
 
@@ -107,7 +116,7 @@ class Threshold(Gate):
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             has = listed(given).replace(", ", " and ") if given else "none"
-            raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
+            raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
             object.__setattr__(self, "file", _gate_file_from(self.file))
@@ -117,7 +126,7 @@ class Threshold(Gate):
         for name in ("fraction", "tokens"):
             self._check_parameter(name)
         if self.reuse and self.file is None:
-            raise ThinkbackError("gate: `reuse = true` needs `file`")
+            raise RequiredError("gate: `reuse = true` needs `file`")
 
     @property
     def source(self) -> str:
@@ -205,7 +214,7 @@ class Threshold(Gate):
     def _check_threshold(self) -> None:
         given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
             )
         object.__setattr__(self, given[0], _threshold(getattr(self, given[0]), given[0]))
@@ -213,10 +222,10 @@ class Threshold(Gate):
     def _check_parameter(self, name: str) -> None:
         wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
         if wanted and getattr(self, name) is None:
-            raise ThinkbackError(f"gate: signal `{self.signal}` needs `{name}`")
+            raise RequiredError(f"gate: signal `{self.signal}` needs `{name}`")
         if not wanted and getattr(self, name) is not None:
             owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
-            raise ThinkbackError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
+            raise ConflictError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
 def _threshold(given: Any, key: str) -> float | str | _Quantiles:
@@ -229,7 +238,7 @@ def _threshold(given: Any, key: str) -> float | str | _Quantiles:
     if (isinstance(given, str) and given == ALL) or isinstance(given, _Quantiles):
         return given
     how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
-    raise ThinkbackError(f"gate: `{key}` is {shown(given)}{how}")
+    raise InvalidError(f"gate: `{key}` is {shown(given)}{how}")
 
 
 @dataclass(frozen=True)
@@ -244,10 +253,10 @@ class _Combined(Gate):
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
-            raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
+            raise InvalidError(f"`{self.key}` is {shown(given)}; it takes gates")
         gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
-            raise ThinkbackError(f"`{self.key}` has no gate")
+            raise RequiredError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
 
     def thresholds(self) -> Iterator[Threshold]:
@@ -289,9 +298,9 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         key, parts = combined[0], table[combined[0]]
         if len(table) > 1:
             other = next(name for name in table if name != key)
-            raise ThinkbackError(f"a gate with `{key}` takes no other key; remove `{other}`")
+            raise ConflictError(f"a gate with `{key}` takes no other key; remove `{other}`")
         if not isinstance(parts, list) or not parts:
-            raise ThinkbackError(f"`{key}` takes a list of gates, each a table")
+            raise InvalidError(f"`{key}` takes a list of gates, each a table")
         return COMBINED[key](tuple(gate_from(part) for part in parts))
     values = dict(table)
     known = [*Threshold.__dataclass_fields__, *COMBINED]

@@ -19,7 +19,18 @@ from replay.policies.suite import Suite
 from replay.sampling.own_rules import GivenRules, own_rules
 from toolkit.arguments import WORDS, checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import (
+    ConflictError,
+    InvalidError,
+    LimitError,
+    NotFoundError,
+    RequiredError,
+    ThinkbackError,
+    UnknownError,
+    require_known,
+    shown,
+    suggest,
+)
 
 KEYS = ("policy", "measure", "prices")
 
@@ -72,10 +83,10 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
         return PolicyFile((source,))
     if isinstance(source, str | Path):
         if not str(source).strip():
-            raise ThinkbackError("the policies are an empty text: name a TOML file, or write the text with its tables")
+            raise RequiredError("the policies are an empty text: name a TOML file, or write the text with its tables")
         inline = isinstance(source, str) and "\n" in source
         if not inline and "=" in str(source) and not Path(source).exists():
-            raise ThinkbackError(f"no file of policies is called `{source}`; a TOML text has several lines")
+            raise NotFoundError(f"no file of policies is called `{source}`; a TOML text has several lines")
         text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own)
     return PolicyFile(tuple(source))
@@ -86,11 +97,11 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
     try:
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-                raise ThinkbackError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+                raise UnknownError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
-            raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
+            raise RequiredError("it has no policy; write each one as a table under `[[policy]]`")
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
@@ -99,7 +110,7 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
-            raise ThinkbackError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
+            raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
@@ -109,7 +120,7 @@ def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(given)
     for one in policies:
         if not isinstance(one, Policy):
-            raise ThinkbackError(f"`policies` holds {shown(one)}, which is no policy")
+            raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")
     return policies
 
 
@@ -117,11 +128,11 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     """The policies of a run. Raises where two share a name, or `against` names none of them."""
     names = [p.name for p in policies]
     if not names:
-        raise ThinkbackError("there is no policy to replay")
+        raise RequiredError("there is no policy to replay")
     known = set()
     for name in names:
         if name in known:
-            raise ThinkbackError(f"two policies are named `{name}`; give each a name of its own")
+            raise ConflictError(f"two policies are named `{name}`; give each a name of its own")
         known.add(name)
     _check_labels(policies)
     for policy in policies:
@@ -137,7 +148,7 @@ def _check_labels(policies: Sequence[Policy]) -> None:
     owners: dict[str, str] = {}
     for sweep, label in dict.fromkeys((policy.sweep, policy.label or policy.sweep) for policy in policies):
         if label in owners:
-            raise ThinkbackError(f"tables would call `{owners[label]}` and `{sweep}` both `{label}`; change a `label`")
+            raise ConflictError(f"tables would call `{owners[label]}` and `{sweep}` both `{label}`; change a `label`")
         owners[label] = sweep
 
 
@@ -153,18 +164,18 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
     than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
-        raise ThinkbackError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
+        raise InvalidError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
     swept = list(_swept((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
         parts = " x ".join(f"{len(values)} of `{'.'.join(path)}`" for path, values in swept)
-        raise ThinkbackError(
+        raise LimitError(
             f"policy `{name}`: its sweep makes {size:,} policies ({parts}); at most {MOST_POLICIES:,} are allowed"
         )
     if size == 0:
         empty = next(path for path, values in swept if not values)
-        raise ThinkbackError(f"policy `{name}`: `{'.'.join(empty)}` is an empty list; give it at least one value")
+        raise InvalidError(f"policy `{name}`: `{'.'.join(empty)}` is an empty list; give it at least one value")
     if not swept:
         yield dict(table), (), 1
         return

@@ -16,7 +16,7 @@ import numpy as np
 
 from replay.sampling.declared import DeclaredPrefix, Own, Rule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import RequiredError, ThinkbackError, own_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -139,7 +139,7 @@ class Budget(CrossingRule, name="budget", trusted=True):
 
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
-            raise ThinkbackError("stop `budget` needs exactly one of `traces` and `verifications`")
+            raise RequiredError("stop `budget` needs exactly one of `traces` and `verifications`")
         super().__post_init__()
 
     @property

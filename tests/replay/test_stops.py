@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.sampling.prefix import LazyArrays, _running_votes, _running_best, running_sums
-from replay.sampling.stops import _lead_probability, _stopping_step, _crossing_step
+from replay.sampling.prefix import LazyArrays, _running_best, _running_votes, running_sums
+from replay.sampling.stops import _crossing_step, _lead_probability, _stopping_step
 from toolkit.errors import ThinkbackError
 
 

@@ -22,7 +22,16 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
-from toolkit.errors import ThinkbackError, counted, first_line
+from toolkit.errors import (
+    AmbiguousError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    RequiredError,
+    ThinkbackError,
+    counted,
+    first_line,
+)
 from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
 from toolkit.imports.files.file_names import fits_pattern, relative
 
@@ -89,7 +98,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
     ThinkbackError where a source can't be opened, or has none of them.
     """
     if not sources:
-        raise ThinkbackError("no source given: name one or more files, globs, folders or archives")
+        raise RequiredError("no source given: name one or more files, globs, folders or archives")
     found = [file for source in sources for file in _of_source(source, takes)]
     distinct = {file.address: file for file in found}
     return _told_apart(list(distinct.values()))
@@ -154,14 +163,14 @@ def _looking(source: str) -> Iterator[_Source]:
             folders = [name for name in found if system.isdir(name)]
             yield _Source(source, system, [name for name in found if system.isfile(name)], folders, root)
     except _BROKEN as error:
-        raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
+        raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
 
 def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
     with _looking(source) as there:
         names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
-        raise ThinkbackError(f"source `{source}`: there is no such file or folder, or nothing in it")
+        raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
     found: list[FoundFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
@@ -170,21 +179,21 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         found += _of_file(own, takes, there.named)
     if not found:
         among = counted(len(names), "file")
-        raise ThinkbackError(f"source `{source}`: no file of this format by its name among {among}")
+        raise NotFoundError(f"source `{source}`: no file of this format by its name among {among}")
     return found
 
 
 def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
-        raise ThinkbackError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
+        raise FormatError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_plain(name)) and not hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
-            raise ThinkbackError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
+            raise FormatError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
         allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
     return [_member(file, name, allowance) for name in members]
 
@@ -236,13 +245,13 @@ def _packed(address: str) -> Iterator[io.BufferedReader]:
             # Of a chain of addresses, the archives stay open only as long as this object does.
             packed = opened.enter_context(fsspec.open(address, "rb"))
         except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+            raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
 
         def read(size: int) -> bytes:
             try:
                 return bytes(packed.read(size))
             except _BROKEN as error:
-                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+                raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
 
         yield io.BufferedReader(ByteStream(read))
 
@@ -265,7 +274,7 @@ def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
     for path, file in zip(paths, files, strict=True):
         if seen.setdefault(path, file) is not file:
             both = f"`{seen[path].address}` and `{file.address}`"
-            raise ThinkbackError(f"{both} are one file, packed and unpacked: name the one that counts")
+            raise ConflictError(f"{both} are one file, packed and unpacked: name the one that counts")
     return [replace(file, path=path) for file, path in zip(files, paths, strict=True)]
 
 
@@ -304,7 +313,7 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
     """
     each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
-        raise ThinkbackError("no source given: name one or more files, globs or folders")
+        raise RequiredError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for found in each for file in found.files))
     return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
@@ -315,7 +324,7 @@ def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
         parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
         found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
     if not found:
-        raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
+        raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
         return _Addresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address, found))
@@ -332,14 +341,14 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
     known = {name: place for name, place in known.items() if place != beside}
     if not known:
         endings = ", ".join(f"`{ending}`" for ending in TABLES)
-        raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
+        raise NotFoundError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
     if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
     fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
     fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
     if not fitting:
         told = f"none of its files fits the mapping's `path`, `{pattern}`"
-        raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
+        raise AmbiguousError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
     return fitting, len(known) - len(fitting)
 
 
@@ -376,7 +385,7 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
             while piece := stream.read(size) if size > 0 else stream.read():
                 yield bytes(piece)
     except _BROKEN as error:
-        raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+        raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
 
 
 def local_path(address: str) -> Path | None:

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
 from toolkit.imports.files import found_files
 from toolkit.imports.files.file_names import columns_of, columns_of_path, relative
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
@@ -118,7 +118,7 @@ def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
-        raise ThinkbackError(
+        raise MismatchError(
             f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
     return _SourceFiles(every, tuple(digests.items()))
@@ -153,16 +153,16 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
     ending = found_files.format_of(opened.address)
     if ending is None:
         known = ", ".join(sorted(found_files.TABLES))
-        raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
+        raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
     failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
     try:
         for table in _READERS[ending](opened, rules):
             yield table, before
             before += table.frame.height
     except RecursionError:
-        raise ThinkbackError(f"{failed}: it nests too deeply") from None
+        raise FormatError(f"{failed}: it nests too deeply") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
+        raise FormatError(f"{failed}: {first_line(error)}") from None
 
 
 def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
@@ -174,7 +174,7 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
         places["source_run"] = pl.lit(file.run)
     own = {place: made for place, made in places.items() if place not in table.frame.columns}
     for column in file.told.keys() & set(table.frame.columns):
-        raise ThinkbackError(
+        raise ConflictError(
             f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
         )
     told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
