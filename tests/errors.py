@@ -11,7 +11,7 @@ from toolkit.errors import ThinkbackError
 
 
 @contextmanager
-def refused(code: str, *quoted: str) -> Iterator[pytest.ExceptionInfo[ThinkbackError]]:
+def refuses(code: str, *quoted: str) -> Iterator[pytest.ExceptionInfo[ThinkbackError]]:
     """An error of a code within, whose one line has each of some texts."""
     with pytest.raises(ThinkbackError) as error:
         yield error
