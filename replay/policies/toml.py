@@ -113,7 +113,7 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
             raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
-        raise ThinkbackError(f"{name}: {error}") from None
+        raise error.about(f"{name}: ") from None
 
 
 def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
