@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import generate.engines.base
-import generate.signals.signal
+import generate.signals.signal  # noqa: F401
 import toolkit.log  # noqa: F401
 from toolkit.errors import ThinkbackError
 

@@ -28,7 +28,7 @@ from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SY
 from generate.datasets.published import find_files
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples
-from toolkit.errors import AmbiguousError, ConflictError, RequiredError, ThinkbackError, UnknownError, suggest
+from toolkit.errors import AmbiguousError, ConflictError, RequiredError, UnknownError, suggest
 from toolkit.settings import from_table
 
 __all__ = ["DATASETS", "Count", "DataSet", "Loaded", "choose", "divide", "lines", "load", "names"]

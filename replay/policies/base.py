@@ -29,7 +29,7 @@ from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import RequiredError, ThinkbackError, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, shown, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 

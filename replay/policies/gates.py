@@ -21,16 +21,7 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import (
-    ConflictError,
-    InvalidError,
-    RequiredError,
-    ThinkbackError,
-    errors_begin,
-    listed,
-    require_known,
-    shown,
-)
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, require_known, shown
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -292,7 +283,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         return table
     if not isinstance(table, Mapping):
         takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
-        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes {takes}")
+        raise InvalidError(f"`{place}` is {shown(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

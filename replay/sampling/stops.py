@@ -16,7 +16,7 @@ import numpy as np
 
 from replay.sampling.declared import DeclaredPrefix, Own, Rule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import RequiredError, ThinkbackError, own_code
+from toolkit.errors import RequiredError, RuleError, own_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -71,7 +71,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         with own_code(self.said):
             decided = np.asarray(self.holds(self.shown(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
-            raise ThinkbackError(
+            raise RuleError(
                 f"{self.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
                 f"bool of shape {seen.traces.shape}, one for every example and step"
             )

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, cast
 
-from toolkit.errors import FormatError, LimitError, ThinkbackError, first_line
+from toolkit.errors import DamagedError, FormatError, LimitError, ThinkbackError, first_line
 
 ROOM, RATIO = 2**28, 200
 """Bytes that anything may unpack to, and how many times its size what is larger may."""
@@ -76,12 +76,12 @@ def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) ->
         try:
             piece = stream.read(min(size, _PIECE))
         except _BROKEN as error:
-            raise ThinkbackError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
+            raise DamagedError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
         allowance.take(len(piece))
         if crc is not None:
             seen = zlib.crc32(piece, seen)
             if not piece and seen != crc:
-                raise ThinkbackError(f"`{allowance.what}` is damaged: a member's checksum differs")
+                raise DamagedError(f"`{allowance.what}` is damaged: a member's checksum differs")
         return piece
 
     return io.BufferedReader(ByteStream(read), _PIECE)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import InvalidError, MismatchError, ThinkbackError, listed
+from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
 CHUNK = 4096
@@ -69,7 +69,7 @@ def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collect
     """Raise where shapes or keys are wrong; `keys`: those of the first block."""
     size, odd = len(block), block.values.keys() ^ keys
     if odd:
-        raise ThinkbackError(f"blocks of outcomes differ in their columns ({listed(sorted(odd))}): give all the same")
+        raise MismatchError(f"blocks of outcomes differ in their columns ({listed(sorted(odd))}): give all the same")
     if len(block.example_ids) != size:
         raise MismatchError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
     for key, value in block.values.items():
