@@ -17,12 +17,11 @@ from replay.runs.saved.shown import ranked_input as _ranked
 from replay.studies.factcheck.budgets import sensitivity
 from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import study_log
-from replay.studies.recovery.interventions import InterventionSetting, choose
 from replay.studies.recovery.report import _warned
 from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.study import LACKING, _study_dataset
+from replay.studies.recovery.study import LACKING, InterventionSetting, _study_dataset, choose
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note

@@ -25,8 +25,7 @@ from replay.studies.factcheck.fidelity import (
     signs,
 )
 from replay.studies.factcheck.published import PublishedPool
-from replay.studies.factcheck.runs import SURROGATE
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log

@@ -16,7 +16,7 @@ from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
-from replay.studies.factcheck.setting import FactcheckSetting, datasets_without, label_spaces, own_pools
+from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, own_pools
 from replay.studies.factcheck.tables import quality
 from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole

@@ -23,8 +23,7 @@ from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Margin, Never
 from replay.sampling.surrogate import LABEL_SCORES
-from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE
-from replay.studies.factcheck.setting import FactcheckSetting, pools_of
+from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE, FactcheckSetting, pools_of
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
 

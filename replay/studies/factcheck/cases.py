@@ -10,8 +10,7 @@ import polars as pl
 
 from replay.runs.explain.explain import explain
 from replay.runs.result.result import Result
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, Methods, method_policies
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, FactcheckSetting, Methods, method_policies
 from toolkit.errors import counted
 from toolkit.log import Log, collect
 from toolkit.printable import printable

@@ -25,8 +25,7 @@ from replay.studies.factcheck.published import (
     published,
     published_pools,
 )
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, replay_methods
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_methods
 from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import ThinkbackError, argument

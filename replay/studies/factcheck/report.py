@@ -13,7 +13,7 @@ from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
 from replay.studies.factcheck.published import CAP, TOTALS, published_claims
 from replay.studies.factcheck.published import published as numbers_of
-from replay.studies.factcheck.setting import (
+from replay.studies.factcheck.runs import (
     FactcheckSetting,
     choose,
     datasets_without,

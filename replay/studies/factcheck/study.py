@@ -25,20 +25,18 @@ from replay.studies.factcheck.runs import (
     BEST,
     SURROGATE,
     VERIFYING,
+    FactcheckSetting,
     Methods,
     claims_told,
-    notes_shown,
-    replay_if_served,
-    replay_methods,
-    with_device_seconds,
-)
-from replay.studies.factcheck.setting import (
-    FactcheckSetting,
     features_note,
     label_spaces,
     listwise_verifiers,
+    notes_shown,
     refuse_listwise,
+    replay_if_served,
+    replay_methods,
     verifiers_of,
+    with_device_seconds,
 )
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
-from replay.latent.probe_samples import SeededArea
+from replay.latent.place_probes import SeededArea
 from replay.studies.kit.cells import shown
 from replay.studies.kit.published import PublishedRow, PublishedWork
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, words
+from replay.studies.kit.sheet import Column, Gap, Row, Sheet, Surroundings, Value, intervals, numbers, said_of, words
 from replay.studies.latent import study as what
 from replay.studies.latent.signals import FITTED, LOGPROB, POOLED, REFLECTION, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
-from replay.studies.latent.verdicts import Gain, Verdict, answered
+from replay.studies.latent.verdicts import NO_LOGPROBS, Gain, Verdict, answered
 from toolkit.log.describe.worth import BEST
 from toolkit.show import Number, ShownInterval, TableColumn
 from toolkit.stats import PairedInterval
@@ -271,10 +272,10 @@ def _verdicts(study: LatentStudy) -> Iterator[Row]:
         values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
         if one.difference is not None:
             values["difference"] = difference(one.difference, POINTS)
-        yield Row((asked(one),), values=values)
+        yield Row((question(one),), values=values)
 
 
-def asked(one: Verdict) -> str:
+def question(one: Verdict) -> str:
     """A question as tables write it."""
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
@@ -547,3 +548,46 @@ ABLATION_SHEETS = (
     ),
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""
+SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
+"""All tables, in the order of the report."""
+
+
+NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
+NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
+
+
+def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
+    """Of the tables of these data sets."""
+    made = studies[0].asked.settings
+    drawn = (
+        f"{100 * made.level:g} % intervals, by question or cluster; those of accuracies from {made.resamples:,} "
+        f"resamples, seed {made.seed}."
+    )
+    return Surroundings(
+        simulated=any(study.simulated for study in studies),
+        dataset="dataset",
+        below=lambda sheet, parts, shown: [drawn],
+        gaps=lambda sheet, parts: list(_gaps(parts)),
+    )
+
+
+def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
+    """Why cells are dashes."""
+    yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
+    yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
+    if own := rewards(studies):
+        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
+    yield Gap(
+        "a model or verifier of the paper has a dash where the log has none of this name",
+        frozenset({*MODELS, *REWARDS}),
+    )
+    if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
+        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
+    tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
+    for part, columns in ((what.READERS, {OWN, OTHER}), (what.TRANSFER, tested)):
+        yield from (Gap(line, frozenset(columns)) for line in said_of(studies, partial(_why, part=part)))
+
+
+def _why(study: LatentStudy, part: str) -> list[str]:
+    nothing = f"the log has nothing to compare on `{study.dataset}`" if study.asked.ablations else NOT_FITTED
+    return [study.ablations.missing.get(part, nothing)]

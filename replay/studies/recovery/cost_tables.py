@@ -13,7 +13,8 @@ from replay.analyses.recommend.rivals import best_for_no_more
 from replay.studies.kit.cells import PolicyCells, estimate
 from replay.studies.kit.sheet import DATASET, Column, Row, Sheet, Value, beside, intervals, listed, numbers, words
 from replay.studies.recovery import published
-from replay.studies.recovery.rows import (
+from replay.studies.recovery.study import DatasetStudy, mean
+from replay.studies.recovery.tables import (
     ACCURACY,
     ACTING,
     ACTION_TOKENS,
@@ -29,7 +30,6 @@ from replay.studies.recovery.rows import (
     headline_names,
     headline_rows,
 )
-from replay.studies.recovery.study import DatasetStudy, mean
 from toolkit.show import PlottedBand, ShownInterval, TableColumn
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 

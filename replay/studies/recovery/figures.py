@@ -8,8 +8,8 @@ from typing import Any
 
 from replay.studies.kit.report import Figures, StudyFigure, undrawn
 from replay.studies.recovery.cost_tables import band_panels
-from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import LACKING, DatasetStudy
+from replay.studies.recovery.tables import StudyPolicy, headline
 from toolkit.errors import listed
 from toolkit.show import (
     FrontierPoint,

@@ -10,7 +10,7 @@ from typing import Any
 from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
 from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
-from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
+from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
 from replay.runs.passes.coverage import CALLS_FAILED
@@ -28,8 +28,7 @@ from replay.studies.kit.report import (
 from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
 from replay.studies.recovery.cost_tables import COST_SHEETS
 from replay.studies.recovery.figures import FIGURES, missing_figures
-from replay.studies.recovery.interventions import InterventionSetting, how_chosen
-from replay.studies.recovery.study import LACKING, DatasetStudy, study_log
+from replay.studies.recovery.study import LACKING, DatasetStudy, InterventionSetting, how_chosen, study_log
 from replay.studies.recovery.tables import GATE_CALIBRATION, POLICY_SHEETS
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
