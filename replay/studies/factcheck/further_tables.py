@@ -13,9 +13,8 @@ from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
 from replay.analyses.report.verifier_calibration import VerifierCalibration
 from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.sample import EVERY
-from replay.studies.factcheck.budgets import KEYS, MEASURED, SWEPT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.study import Study
+from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, reasons, shown
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words

@@ -11,7 +11,7 @@ from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Interval, Summary
+from toolkit.stats import Interval, PairedInterval, Summary
 
 TOLD = (CALLS_FAILED, LEFT_OUT)
 """Codes of the notes that stand above every table, as warnings do."""
@@ -48,11 +48,12 @@ def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
 
 
-def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
-    """An interval of the toolkit's statistics as a cell, times `scale`."""
-    if found is None or found.estimate is None:
+def shown(found: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+    """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
+    if found is None:
         return None
-    return ShownInterval(found.estimate, found.low, found.high).times(scale)
+    middle = found.difference if isinstance(found, PairedInterval) else found.estimate
+    return ShownInterval.of((middle, found.low, found.high), scale)
 
 
 def estimate(found: Any) -> float | None:

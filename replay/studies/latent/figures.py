@@ -12,8 +12,8 @@ import polars as pl
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
 from replay.studies.kit.report import Figures, StudyFigure
-from replay.studies.latent.signals import POOLED, WITHIN
 from replay.studies.latent.study import LatentStudy
+from replay.studies.latent.verdicts import POOLED, WITHIN
 from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.forest import PolicyDifference, forest_figure

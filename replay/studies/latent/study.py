@@ -39,8 +39,7 @@ from replay.latent.place_probes import (
     transfer,
 )
 from replay.runs.compare.curves import curves
-from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
-from replay.studies.latent.verdicts import Gains, Verdict, gains_of, verdicts_of
+from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measured, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log

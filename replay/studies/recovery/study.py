@@ -36,7 +36,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.studies.kit.cells import cell, estimate, notes_beyond
+from replay.studies.kit.cells import cell, estimate, notes_beyond, shown
 from toolkit.log import Log
 from toolkit.notes import Note
 from toolkit.show import ShownInterval
@@ -463,7 +463,7 @@ class DatasetStudy:
     def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         found = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
-        return ShownInterval.of((found.estimate, found.low, found.high))
+        return shown(found)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
@@ -471,15 +471,14 @@ class DatasetStudy:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         found = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
-        return ShownInterval.of((found.difference, found.low, found.high), scale), found.p_value
+        return shown(found, scale), found.p_value
 
     def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
         """By how many percent the first policy's mean is lower; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
-        found = paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings)
-        return ShownInterval.of((found.difference, found.low, found.high), 100)
+        return shown(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
         """For every intervention, the vote for as many tokens: the largest one that costs no more."""
