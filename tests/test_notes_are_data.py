@@ -18,9 +18,8 @@ from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import sensitivity, study_log
-from replay.studies.recovery.report import _warned
-from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.study import LACKING, InterventionSetting, _study_dataset, choose
+from replay.studies.recovery.tables import tables as tables_of
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note
@@ -159,7 +158,7 @@ def recovery(log: Path) -> dict[str, Any]:
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
-        "warnings": len(list(_warned(study, alone=True))),
+        "warnings": len(study.warnings(alone=True)),
         "lacking": {name: lack.policies(study.result) for name, lack in LACKING.items()},
         "verdict": study.recommendation.verdict,
         "evidence": [(one.verdict, one.policy, one.holds) for one in study.recommendation.evidence],

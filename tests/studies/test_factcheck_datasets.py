@@ -91,7 +91,7 @@ def test_a_data_set_without_the_named_pool_is_left_out_and_named(
     monkeypatch.setattr("replay.studies.factcheck.study.study_dataset", lambda log, dataset, *rest: dataset)
     monkeypatch.setattr(
         "replay.studies.factcheck.report.report_of",
-        lambda studies, name, width, lacking: tb.StudyReport(" and ".join(studies), {}, dict),
+        lambda studies, name, width, lacking: tb.StudyReport(" and ".join(studies), {}, {}),
     )
     assert tb.study_factcheck(path, **ASKED).title == "claimdecomp and quantemp"
     made = tb.study_factcheck(path, pool="of-claimdecomp", **ASKED)

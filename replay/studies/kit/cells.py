@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
@@ -12,9 +12,6 @@ from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
 from toolkit.stats import Interval, PairedInterval, Summary
-
-TOLD = (CALLS_FAILED, LEFT_OUT)
-"""Codes of the notes that stand above every table, as warnings do."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +32,14 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> S
     return ShownInterval.of(rows[0], scale) if rows else None
 
 
-def warnings_of(result: Result | None) -> tuple[str, ...]:
-    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
-    which reason.
+def warnings_of(
+    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), named: str = ""
+) -> tuple[str, ...]:
+    """What a run says above its table, after `named`: its warnings and the notes of some codes, by default those on
+    failed calls and on examples that are left out.
     """
-    notes = result.notes if result is not None else ()
-    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
+    notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
+    return tuple(str(replace(note, text=f"{named}{note.text}")) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:

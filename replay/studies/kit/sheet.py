@@ -232,7 +232,7 @@ class Surroundings(Generic[P]):
     each beneath the tables that have a dash for it.
     """
 
-    simulated: bool = False
+    simulated: bool
     suffix: str = ""
     dataset: str = ""
     above: Callable[[Sheet[P], Sequence[P]], Iterable[str]] = lambda sheet, parts: ()

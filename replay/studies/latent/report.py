@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
-from replay.studies.kit.report import StudyReport, by_dataset, drawn, record_of, told_intervals, told_log
+from replay.studies.kit.report import StudyReport, drawn, record_of, told_intervals, told_log
 from replay.studies.kit.sheet import said_of, tables_of
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, ablations_of, study_log
@@ -96,7 +96,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
-        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
+        draw=lambda: drawn(FIGURES, studies, width),
         words=words,
         record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",

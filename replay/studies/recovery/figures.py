@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from replay.studies.kit.report import Figures, StudyFigure, undrawn
-from replay.studies.recovery.cost_tables import band_panels
 from replay.studies.recovery.study import LACKING, DatasetStudy
-from replay.studies.recovery.tables import StudyPolicy, headline
+from replay.studies.recovery.tables import RATE, StudyPolicy, headline
 from toolkit.errors import listed
 from toolkit.show import (
     FrontierPoint,
@@ -22,6 +23,51 @@ from toolkit.show import (
     pareto_front,
     reliability_figure,
 )
+
+
+def band_panels(
+    band: pl.DataFrame | None,
+    shown: Sequence[tuple[str, str, float]],
+    mark: float | None,
+    from_zero: bool = False,
+    least: float = 0.0,
+) -> list[PlottedBand]:
+    """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
+    made = [_band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
+    return [panel for panel in made if panel is not None and any(panel.estimate)]
+
+
+def _band_panel(
+    band: pl.DataFrame,
+    metric: str,
+    label: str,
+    scale: float,
+    mark: float | None = None,
+    from_zero: bool = False,
+    least: float = 0.0,
+) -> PlottedBand | None:
+    """A metric over the share of examples that a gate acts on, `mark` its own; None where the metric is not known.
+
+    `from_zero`: up to the highest band, or 100. The line begins where the gate acts on the share `least`.
+    """
+    rate = band.filter(pl.col("metric") == RATE)
+    place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
+    own = band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
+    far = (row for row in own.iter_rows(named=True) if place[row["threshold"]] >= least)
+    rows = sorted(far, key=lambda row: place[row["threshold"]])
+    if not rows:
+        return None
+
+    def column(name: str) -> tuple[float | None, ...]:
+        return tuple(None if row[name] is None else scale * row[name] for row in rows)
+
+    estimate = tuple(scale * float(row["estimate"]) for row in rows)
+    high = column("band_high")
+    top = min(1.05 * max([*(one for one in high if one is not None), *estimate]), 100.0) if from_zero else None
+    return PlottedBand(
+        label, tuple(100 * place[row["threshold"]] for row in rows), estimate, column("band_low"), high,
+        top=top or None, rate=scale == 100.0, mark=None if mark is None else 100 * mark,
+    )  # fmt: skip
 
 
 def _costs(study: DatasetStudy) -> Collection[Any]:

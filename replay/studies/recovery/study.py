@@ -32,11 +32,12 @@ from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Gate, Threshold
 from replay.policies.toml import PolicyFile
+from replay.runs.passes.coverage import CALLS_FAILED
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.studies.kit.cells import cell, estimate, notes_beyond, shown
+from replay.studies.kit.cells import cell, estimate, notes_beyond, shown, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
 from toolkit.show import ShownInterval
@@ -416,6 +417,10 @@ class DatasetStudy:
     def notes(self) -> tuple[Note, ...]:
         """What the run says of what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
+
+    def warnings(self, alone: bool) -> tuple[str, ...]:
+        """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
+        return warnings_of(self.result, (CALLS_FAILED,), "" if alone else f"{self.dataset}: ")
 
     def caveats(self) -> Iterator[str]:
         """Why the verdict may be too good."""
