@@ -25,7 +25,8 @@ from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
 from replay.studies.kit.cells import cell, notes_beyond, told_left_out, unlogged, warnings_of
 from replay.studies.kit.published import PublishedDataset
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
 from toolkit.show import ShownInterval
@@ -105,19 +106,19 @@ class FactcheckSetting:
         return replace(self, asked=asked, dev=dev, published=own, alone=False)
 
 
-def features_note(used: Sequence[str], known: Collection[str], wanted: Sequence[str], whose: str) -> str:
-    """Which features the surrogate reads and which of those `wanted` it does without; "" where it has them all.
+def features_note(used: Sequence[str], known: Collection[str]) -> str:
+    """Which features the surrogate reads and which of the thesis's it does without; "" where it has them all.
 
-    `known` are those of the log; `whose` begins what these are called.
+    `known` are those of the log.
     """
-    without = [name for name in wanted if name not in used]
+    without = [name for name in CLAIM_FEATURES if name not in used]
     if not without:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
     lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
     why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
-    return f"the surrogate reads {reads}; of {whose} features, {'; '.join(why)}"
+    return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
 NONE_KNOWN = {
@@ -184,8 +185,7 @@ def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -
             f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
         )
     name = next(iter(known)) if name is None else name
-    if name not in known:
-        raise ThinkbackError(f"the log has no {what} `{name}`; {suggest(name, known)}")
+    require_known(name, known, f"the log has no {what} `{name}`")
     return name
 
 

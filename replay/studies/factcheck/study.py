@@ -26,31 +26,13 @@ from replay.runs.result.result import Result
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Margin, Never
 from replay.sampling.surrogate import LABEL_SCORES
+from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
-from replay.studies.factcheck.runs import (
-    ADAPTIVE,
-    BEST,
-    SURROGATE,
-    VERIFYING,
-    FactcheckSetting,
-    Methods,
-    claims_told,
-    features_note,
-    label_spaces,
-    listwise_verifiers,
-    notes_shown,
-    pools_of,
-    refuse_listwise,
-    replay_if_served,
-    replay_methods,
-    verifiers_of,
-    with_device_seconds,
-)
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError, argument, listed
-from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, warning
 
@@ -224,7 +206,7 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
     if own["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
         return _Validation(missing=("validation claims are among those reported",))
     where = of_dataset(f"split = '{VALIDATION}'", dataset)
-    pools = pools_of(log, where, read_contents(log).pools)
+    pools = runs.pools_of(log, where, read_contents(log).pools)
     if setting.pool not in pools and len(pools) != 1:
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
         return _Validation(missing=(why,))
@@ -453,15 +435,15 @@ def study_log(
     if setting.dev is not None:
         learnt = matching(log, setting.dev, "dev")
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
-    spaces = label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
+    spaces = runs.label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
     own = {
         dataset: replace(setting.of_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
         for dataset in spaces
         if dataset not in without
     }
-    listwise = {pool: listwise_verifiers(log, pool) for pool in {one.pool for one in own.values()}}
+    listwise = {pool: runs.listwise_verifiers(log, pool) for pool in {one.pool for one in own.values()}}
     for pool, names in listwise.items():
-        refuse_listwise(names, pool, setting.verifier, setting.other_verifier)
+        runs.refuse_listwise(names, pool, setting.verifier, setting.other_verifier)
     return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in own.items())
 
 
@@ -474,21 +456,21 @@ def study_dataset(
     if setting.cap > depth.largest > 0:
         most = f"pool `{pool}` has {depth.largest} traces a claim"
         raise ThinkbackError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
-    main = with_device_seconds(log, setting, replay_methods(log, setting))
+    main = runs.with_device_seconds(log, setting, runs.replay_methods(log, setting))
     other = Methods(None, verifier, setting.cap)
-    others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
+    others = sorted(runs.verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
-        other = replay_if_served(log, replace(setting, verifier=setting.other_verifier))
+        other = runs.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
     scoring = [name for name in (verifier, setting.other_verifier) if name is not None]
     return Study(
         log.name if setting.alone else f"{log.name}, {dataset}", dataset, log.simulated, labels, setting,
         tuple(others), main, other,
         caps={
-            cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
+            cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
-        averaged=replay_if_served(log, setting, VERIFYING, orders=setting.orders),
+        averaged=runs.replay_if_served(log, setting, VERIFYING, orders=setting.orders),
         budgets=verifier_budgets(log, setting, dataset, depth),
         sensitivity=sensitivity(log, setting, depth.size),
         surrogate_keys=surrogate_keys(log, setting),
@@ -496,6 +478,6 @@ def study_dataset(
         calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=setting.settings)),
         cases=example_cases(log, setting, main),
         wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),
-        features_note=features_note(setting.features, read_contents(log).features, CLAIM_FEATURES, "the thesis's five"),
-        notes=(*claims_told(log, main.n, depth.claims, setting.dev), *notes_shown(main, UNSHOWN)),
+        features_note=runs.features_note(setting.features, read_contents(log).features),
+        notes=(*runs.claims_told(log, main.n, depth.claims, setting.dev), *runs.notes_shown(main, UNSHOWN)),
     )  # fmt: skip

@@ -20,24 +20,8 @@ from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, stra
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
 from replay.data.conditions import CONDITION, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
-from replay.latent.place_probes import (
-    ModelArea,
-    PlaceArea,
-    PlacedTraces,
-    SeededArea,
-    as_many,
-    by_model,
-    by_questions,
-    by_share,
-    joint,
-    location_map,
-    own_less,
-    placed_traces,
-    pooled,
-    restricted,
-    score_table,
-    transfer,
-)
+from replay.latent import place_probes
+from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
 from replay.runs.compare.curves import curves
 from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measured, verdicts_of
 from toolkit.arguments import checks_arguments
@@ -457,11 +441,11 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         missing |= dict.fromkeys(FITTED, why)
         return replace(found, suffixes=tuple(_suffixes(study, study.main.pool, None, None)))
     level = study.asked.settings.level
-    own = restricted(taken, taken.of("dataset", study.dataset))
+    own = place_probes.restricted(taken, taken.of("dataset", study.dataset))
     pool = _pool(study, own)
-    main = restricted(own, own.of("pool", pool))
+    main = place_probes.restricted(own, own.of("pool", pool))
     few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
-    table = score_table(main, main.train, main.at())
+    table = place_probes.score_table(main, main.train, main.at())
     carried, read = _transfer(study, every, taken, pool, few, missing), _readers(study, pool, missing)
     return replace(
         found,
@@ -469,11 +453,11 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         readers={name: area.interval(level) for name, area in read.items()},
         transfer_behind=_behind(carried, study.dataset, level),
         readers_behind=_behind(read, study.states, level),
-        locations=location_map(main, table, level),
+        locations=place_probes.location_map(main, table, level),
         temperatures=tuple(_temperatures(study, own, few, missing)),
         models=tuple(_models(study, main, missing)),
-        sizes=tuple(by_questions(main, fewer, study.asked.seeds, level)),
-        shares=tuple(by_share(main, fewer, study.asked.seeds, level)),
+        sizes=tuple(place_probes.by_questions(main, fewer, study.asked.seeds, level)),
+        shares=tuple(place_probes.by_share(main, fewer, study.asked.seeds, level)),
         suffixes=tuple(_suffixes(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
         notes=tuple(_told(main, pool, few, taken.left_out)),
@@ -490,7 +474,7 @@ def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces |
     """None where either part has no trace of this data set."""
     kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
     most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
-    made = placed_traces(study.log, states, train, reported, most, study.asked.settings.seed)
+    made = place_probes.placed_traces(study.log, states, train, reported, most, study.asked.settings.seed)
     if made is None:
         return None
     own = made.of("dataset", study.dataset)
@@ -543,9 +527,9 @@ def _temperatures(
         return
     names = {f"{degree:g}": degree for degree in by_degree}
     parts = {name: by_degree[degree] for name, degree in names.items()}
-    level, even = study.asked.settings.level, as_many(own, parts, study.asked.settings.seed)
-    areas = transfer(own, parts, places, trained_on=even)
-    behind = own_less(areas, level)
+    level, even = study.asked.settings.level, place_probes.as_many(own, parts, study.asked.settings.seed)
+    areas = place_probes.transfer(own, parts, places, trained_on=even)
+    behind = place_probes.own_less(areas, level)
     for (trained, at), area in areas.items():
         rows, less = int(even[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
@@ -568,7 +552,7 @@ def _transfer(
     parts = {name: own for name, own in parts.items() if own.any()}
     if len(parts) < 2:
         missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
-    areas = transfer(taken, parts, places, together=True)
+    areas = place_probes.transfer(taken, parts, places, together=True)
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
@@ -576,7 +560,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     train, made = matching_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
-        own = placed if placed is None else restricted(placed, placed.of("pool", pool))
+        own = placed if placed is None else place_probes.restricted(placed, placed.of("pool", pool))
         if own is not None and own.train.any() and not own.train.all():
             made[name] = own
     if len(made) < 2:
@@ -586,14 +570,14 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(made))["trace_id"]
     scores, traces = {}, None
     for name, one in made.items():
-        alike = restricted(one, one.keys["trace_id"].is_in(counts.implode()).to_numpy())
+        alike = place_probes.restricted(one, one.keys["trace_id"].is_in(counts.implode()).to_numpy())
         if alike.train.any() and not alike.train.all():
-            table = score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
-            scores[name], traces = joint(table), alike
+            table = place_probes.score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
+            scores[name], traces = place_probes.joint(table), alike
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
-    return {name: pooled(traces, score, known) for name, score in scores.items()}
+    return {name: place_probes.pooled(traces, score, known) for name, score in scores.items()}
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
@@ -606,7 +590,9 @@ def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> 
         missing["the classifier swiglu"] = "it needs the package torch, which the extra `generate` brings"
     else:
         kinds.append("swiglu")
-    yield from by_model(main, _spread(places, FEW_PLACES), kinds, study.asked.seeds, study.asked.settings.level)
+    yield from place_probes.by_model(
+        main, _spread(places, FEW_PLACES), kinds, study.asked.seeds, study.asked.settings.level
+    )
 
 
 def _suffixes(
@@ -625,7 +611,7 @@ def _suffixes(
         if main is not None and table is not None:
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
             if within:
-                states = pooled(main, joint(table, within), ~main.train).interval(level)
+                states = place_probes.pooled(main, place_probes.joint(table, within), ~main.train).interval(level)
         if logprob is not None or states is not None:
             yield SuffixArea(length, logprob, states)
 
