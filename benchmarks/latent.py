@@ -26,9 +26,8 @@ import xgboost
 
 from generate.simulation.planted import STATES, PlantedModel, simulate_planted
 from replay.latent.fitting import fit_verifier, score_rows
-from replay.latent.model_rows import ModelRows, find_states
+from replay.latent.model_rows import ModelRows, find_states, read_traces
 from replay.latent.models import MODELS, VerifierSettings
-from replay.latent.traced_values import read_traces
 from toolkit.log import collect, open_log
 from toolkit.stats import auc
 

@@ -17,9 +17,8 @@ import polars as pl
 
 from replay.data.conditions import CONDITION, matching
 from replay.data.fitted_scores import fitted_verifiers, folds_of
-from replay.latent.model_rows import MOST_NAMED, ModelRows, StateRows, find_states
+from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
-from replay.latent.traced_values import NO_FOLD, Traces, read_traces
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted

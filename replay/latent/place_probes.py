@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from replay.latent.model_rows import ModelRows, StateRows, find_states
+from replay.latent.model_rows import NO_FOLD, ModelRows, StateRows, Traces, find_states, question_groups
 from replay.latent.models import MODELS, VerifierSettings
-from replay.latent.traced_values import NO_FOLD, Traces, question_groups
 from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area

@@ -14,9 +14,9 @@ import pytest
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.latent import fitting, model_rows, models
 from replay.latent.fitting import FittedVerifier, fit_verifier
+from replay.latent.model_rows import Traces
 from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
-from replay.latent.traced_values import Traces
 from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
