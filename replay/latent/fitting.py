@@ -53,7 +53,6 @@ class Material:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the verifiers are called: one, or one for each place."""
         return verifier_names(self.settings, self.places)
 
     @property
@@ -176,7 +175,6 @@ class FittedVerifier:
 
     @property
     def verifiers(self) -> tuple[str, ...]:
-        """What the verifiers are called: one, or one for each place."""
         return verifier_names(self.settings, self.places)
 
 

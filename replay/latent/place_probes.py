@@ -47,12 +47,10 @@ class PlacedTraces:
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """Layer and token of each place."""
         return self.states.places
 
     @property
     def units(self) -> int:
-        """How many numbers `unit` has."""
         return int(self.unit.max(initial=-1)) + 1
 
     def of(self, column: str, value: object) -> np.ndarray:

@@ -59,7 +59,6 @@ class Case:
 
     @property
     def best(self) -> float | None:
-        """The best score of its traces."""
         return max((one.score for one in self.traces if one.score is not None), default=None)
 
 

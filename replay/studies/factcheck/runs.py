@@ -61,7 +61,6 @@ class FactcheckSetting:
 
     @property
     def where(self) -> str | None:
-        """The condition on the examples to report."""
         return self.asked.get("where")
 
     @property
@@ -276,7 +275,6 @@ class Methods:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What must be said above a table of these."""
         return warnings_of(self.result)
 
     def total(self, policy: str, metric: str) -> float | None:
@@ -352,7 +350,6 @@ class Methods:
 
     @property
     def eur_per_h(self) -> float:
-        """Price of an hour of the device."""
         made = None if self.result is None else self.result.summariser.settings
         return 0.0 if made is None else made.kw * made.eur_per_kwh
 
@@ -407,7 +404,6 @@ class MethodOfRun:
     labels: tuple[str, ...] = ()
 
     def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`."""
         return self.cells.cell(self.name, metric, scale)
 
     def change(self, metric: str, against: str) -> ShownInterval | None:

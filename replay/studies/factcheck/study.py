@@ -149,7 +149,6 @@ class VerifierBudgets:
 
     @property
     def pools(self) -> list[FixedBudgets]:
-        """Budgets of the examples reported, and of the validation split."""
         return [*self.reported, *([] if self.validation.fixed is None else [self.validation.fixed])]
 
     @property

@@ -22,7 +22,6 @@ class PolicyCells:
     policy: str
 
     def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`; None where it is not known."""
         return cell(self.statistics, self.policy, metric, scale)
 
 

@@ -123,7 +123,6 @@ class StudyReport:
 
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
-        """The figures by the names of their files."""
         return self.draw()
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import CONDITION, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import CONDITION, asked_about, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -210,7 +210,6 @@ class LatentStudy:
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The answers to the study's questions."""
         left_out = {} if self.strategies is None else self.strategies.left_out or {}
         return verdicts_of(self.main, self.asked.settings.level, self.gains, self.missing.get(FRONT), left_out)
 
@@ -240,7 +239,7 @@ def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     contents = read_contents(log)
     _require(log, contents, asked)
     asked = replace(asked, verifiers=_verifiers(contents, asked.verifiers), where=asked.where or reported(log))
-    ids = matching(log, asked.where, "where") if asked.where is not None else _ids(log)
+    ids = asked_about(log, asked.where)["example_id"]
     train = matching_or_none(log, asked.on)
     both = ids.is_in(train.implode())
     if both.any():
@@ -266,10 +265,6 @@ def _require(log: Log, contents: Contents, asked: LatentSetting) -> None:
         contents.require_action(asked.action)
     if asked.on != TRAIN:
         matching(log, asked.on, "on")
-
-
-def _ids(log: Log) -> pl.Series:
-    return collect(log.scan("examples", ["example_id"]), log)["example_id"]
 
 
 def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:

@@ -103,13 +103,11 @@ class InterventionRoles:
 
     @property
     def primary(self) -> GateFile | None:
-        """The gate of the primary action."""
         gate = self.gates.get(self.action)
         return None if gate is None else gate.file
 
     @property
     def primary_first(self) -> list[str]:
-        """The actions, the primary one first."""
         return sorted(self.actions, key=lambda action: action != self.action)
 
     def cheap(self, action: str) -> str:
@@ -134,7 +132,6 @@ class InterventionRoles:
         return When(name=name, base=self.first, gate=gate, then=self.always(action or self.action))
 
     def gated(self, gate: NamedGate) -> When:
-        """The policy of a gate."""
         return self.when(gate.policy, Threshold(file=gate.file), gate.action)
 
     def votes(self, pool: str, sizes: Iterable[int]) -> list[Sample]:
@@ -179,7 +176,6 @@ class InterventionRoles:
         return tuple(named), made
 
     def record(self) -> dict[str, Any]:
-        """The pools and actions as plain data."""
         return {
             "actions": list(self.actions),
             "revisions": {action: pool for (action, base), pool in self.pools.items() if base == self.base},
@@ -359,8 +355,6 @@ VALUES = (*CURVE, "finalizers", "truncated")
 UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
 
-UNWEIGHED = Recommendation("", (), (), None, ())
-
 
 @dataclass(frozen=True)
 class _Lack:
@@ -410,13 +404,24 @@ class DatasetStudy:
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
-    recommendation: Recommendation = UNWEIGHED
     cases: tuple[RepairExample, ...] = ()
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What the run says of what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """Whether to think again or longer, by what the policies are worth on the compared examples."""
+        named = self.named
+        parts = {
+            "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
+            "actions": named.always.values(), "votes": named.samples,
+        }  # fmt: skip
+        outcomes = {part: {name: self.values(name) for name in self.served(names)} for part, names in parts.items()}
+        base, asked = (named.base, self.values(named.base)), self.asked
+        return weigh(base, **outcomes, margin=asked.margin, cluster=self.cluster, settings=asked.settings)
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
@@ -432,17 +437,14 @@ class DatasetStudy:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Names of the policies that were served."""
         return tuple(policy.name for policy in self.result.policies)
 
     def served(self, names: Iterable[str]) -> list[str]:
-        """Those of the policies that were served."""
         return [name for name in names if name in self.policies]
 
     @property
     def settings(self) -> Settings:
-        made = self.result.provenance
-        return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
+        return self.asked.settings
 
     @cached_property
     def cluster(self) -> np.ndarray:
@@ -458,7 +460,6 @@ class DatasetStudy:
 
     @cached_property
     def _read(self) -> dict[str, dict[str, np.ndarray]]:
-        """What was read so far, by policy."""
         return {}
 
     def mean(self, policy: str, column: str, scale: float = 1.0) -> float | None:
@@ -494,7 +495,6 @@ class DatasetStudy:
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric of the run, times `scale`."""
         return cell(self.result.statistics, policy, metric, scale)
 
     @property
@@ -510,7 +510,6 @@ class DatasetStudy:
 
     @property
     def rate(self) -> float | None:
-        """The share that the primary gate acts on."""
         gate = self.roles.gates.get(self.roles.action)
         return None if gate is None else estimate(self.cell(gate.policy, "intervention_rate"))
 
@@ -567,20 +566,7 @@ def _study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, da
         finalizers=attempts.finalizer_tokens(log, roles.base, roles.pools, compared),
         screening=chosen.screening,
     )  # fmt: skip
-    return replace(study, recommendation=_recommendation(study), cases=tuple(_cases(log, study)))
-
-
-def _recommendation(study: DatasetStudy) -> Recommendation:
-    named = study.named
-    parts = {
-        "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
-        "actions": named.always.values(), "votes": named.samples,
-    }  # fmt: skip
-    outcomes = {part: {name: study.values(name) for name in study.served(names)} for part, names in parts.items()}
-    return weigh(
-        (named.base, study.values(named.base)), **outcomes, margin=study.asked.margin, cluster=study.cluster,
-        settings=study.asked.settings,
-    )  # fmt: skip
+    return replace(study, cases=tuple(_cases(log, study)))
 
 
 def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:

@@ -92,13 +92,11 @@ class StudyPolicy:
     what: str = ""
 
     def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`; None where it is not known."""
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
         return self.study.cell(self.policy, metric, scale)
 
     def number(self, metric: str) -> float | None:
-        """The estimate of a metric."""
         found = self.cell(metric)
         return None if found is None else found.estimate
 
@@ -108,7 +106,6 @@ class StudyPolicy:
 
     @property
     def on_base(self) -> bool:
-        """Whether it begins with the base attempt."""
         return self.part in (BASE, *ACTING)
 
 
@@ -169,11 +166,6 @@ def headline_rows(study: DatasetStudy, find: published.Find | None = None) -> It
     """A row for each of them, beside the published one."""
     for one in headline(study):
         yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
-
-
-def headline_names(study: DatasetStudy) -> list[str]:
-    """Their names."""
-    return [one.policy for one in headline(study)]
 
 
 def limit(study: DatasetStudy, pool: str) -> str:
@@ -580,7 +572,7 @@ PER_1000 = Sheet[DatasetStudy](
 
 
 def _seconds(study: DatasetStudy) -> Iterator[Row]:
-    shown = headline_names(study)
+    shown = [one.policy for one in headline(study)]
     found = study.result.seconds.iter_rows(named=True)
     yield from listed((row for row in found if row["policy"] in shown), ["policy"])
 
