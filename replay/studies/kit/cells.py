@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +52,11 @@ def shown(found: Interval | PairedInterval | None, scale: float = 1.0) -> ShownI
         return None
     middle = found.difference if isinstance(found, PairedInterval) else found.estimate
     return ShownInterval.of((middle, found.low, found.high), scale)
+
+
+def shown_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
+    """What gives an interval that a thing has under a name as a cell, times `scale`."""
+    return lambda one: shown(getattr(one, name), scale)
 
 
 def estimate(found: Any) -> float | None:

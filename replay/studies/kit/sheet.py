@@ -174,8 +174,8 @@ class Sheet(Generic[P]):
     `title`, `columns`, `notes` and `needed` may depend on all parts. Every row begins with the name of its data set
     where the heading `dataset` is not empty, and else where there are several. Among `notes` may be functions, which
     tell what is said of one part. `number` is the published table's, and
-    `group` says for what a table has around it which runs it is of; by default the number. One that is not `printed` is
-    for programs: reports name its files.
+    `group` says for what a table has around it which runs it is of; by default the number. One that is
+    `optional` is left out where it has no row. One that is not `printed` is for programs: reports name its files.
     """
 
     name: str
@@ -188,6 +188,7 @@ class Sheet(Generic[P]):
     number: str = ""
     group: str = ""
     needed: Callable[[Sequence[P]], bool] = bool
+    optional: bool = False
     printed: bool = True
 
     @property
@@ -231,7 +232,11 @@ class Surroundings(Generic[P]):
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], around: Surroundings[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
-    return {sheet.name: laid_out(sheet, parts, around) for sheet in sheets if sheet.needed(parts)}
+    return {
+        sheet.name: laid_out(sheet, parts, around)
+        for sheet in sheets
+        if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
+    }
 
 
 def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
-from replay.studies.kit.cells import shown
+from replay.studies.kit.cells import shown, shown_of
 from replay.studies.kit.published import PublishedRow, PublishedWork
 from replay.studies.kit.sheet import Column, Gap, Row, Sheet, Surroundings, Value, intervals, numbers, said_of, words
 from replay.studies.latent import study as what
@@ -79,11 +78,6 @@ LILAVE, REFLECTED, LOGPROBS = "lilave_auc", "self_reflection_auc", "logprobs_auc
 NOT_REWARDS = (FITTED, LOGPROB, REFLECTION)
 LEAST_SCORED = 0.9
 """Share of the traces that a verifier must have scored to have a column."""
-
-
-def _cell(name: str, scale: float = 1.0) -> Callable[[Any], Value]:
-    """An interval of what a row is of, times `scale`."""
-    return lambda one: shown(getattr(one, name), scale)
 
 
 def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
@@ -349,7 +343,7 @@ def _halves_told(study: LatentStudy) -> Iterator[str]:
         yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
 
 
-BEHIND = intervals("difference, points", "difference", 1, _cell("difference", POINTS), signed=True)
+BEHIND = intervals("difference, points", "difference", 1, shown_of("difference", POINTS), signed=True)
 ACCURACY = (
     numbers("accuracy %", "accuracy", 1, lambda one: 100 * one.accuracy),
     numbers("plain voting %", "against", 1, lambda one: 100 * one.against, drop=1), BEHIND,
@@ -364,7 +358,7 @@ CONDITIONAL = Sheet[LatentStudy](
      "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
      "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
-    "Data set", needed=lambda studies: any(study.gains.conditional for study in studies),
+    "Data set", optional=True,
 )  # fmt: skip
 
 
@@ -378,7 +372,7 @@ SELECTING = Sheet[LatentStudy](
     (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
     lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
     ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
-    needed=lambda studies: any(study.gains.weighted or study.gains.best for study in studies),
+    optional=True,
 )  # fmt: skip
 
 
@@ -387,7 +381,7 @@ ORACLE = Sheet[LatentStudy](
     (replace(ACCURACY[0], heading="its accuracy %"), replace(ACCURACY[1], heading="oracle %", drop=0), BEHIND),
     lambda study: (Row((one.n, one.name), one) for one in study.gains.oracle),
     (_halves_told, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
-    "Data set", needed=lambda studies: any(study.gains.oracle for study in studies),
+    "Data set", optional=True,
 )  # fmt: skip
 
 VERDICT_SHEETS = (VERDICTS,)
@@ -404,10 +398,7 @@ def _fitted(
         found = study.ablations.missing.get(missing)
         return [] if found is None else [f"no rows: {found}"]
 
-    def needed(studies: Studies) -> bool:
-        return any(True for study in studies for _ in rows(study))
-
-    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", needed=needed, printed=printed)
+    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", optional=True, printed=printed)
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
@@ -461,7 +452,7 @@ def _correlated(study: LatentStudy) -> Iterator[str]:
 
 
 SEEDED = (
-    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, _cell("mean")),
+    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, shown_of("mean")),
     numbers("median", "median", 3, attrgetter("median")), numbers("lowest", "lowest", 3, attrgetter("least")),
     numbers("highest", "highest", 3, attrgetter("most")),
 )  # fmt: skip
@@ -469,8 +460,8 @@ SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with i
 ABLATION_SHEETS = (
     _fitted(
         "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
-        (intervals("AUC", "auc", 3, _cell("pooled")),
-         intervals("AUC within questions", "auc_within", 3, _cell("within")),
+        (intervals("AUC", "auc", 3, shown_of("pooled")),
+         intervals("AUC within questions", "auc_within", 3, shown_of("within")),
          numbers("traces", "traces", 0, attrgetter("traces"))),
         lambda study: (Row((one.layer, one.token), one) for one in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
@@ -503,8 +494,8 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
-        (intervals("log-probability", "logprob", 3, _cell("logprob")),
-         intervals("states of these tokens", "states", 3, _cell("states"))),
+        (intervals("log-probability", "logprob", 3, shown_of("logprob")),
+         intervals("states of these tokens", "states", 3, shown_of("states"))),
         lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
@@ -513,13 +504,13 @@ ABLATION_SHEETS = (
         "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
         (
             numbers("questions", "questions", 0, attrgetter("questions")),
-            intervals("entropy, share of the largest", "entropy", 3, _cell("entropy")),
-            intervals("votes right, %", "right", 1, _cell("right", 100)),
+            intervals("entropy, share of the largest", "entropy", 3, shown_of("entropy")),
+            intervals("votes right, %", "right", 1, shown_of("right", 100)),
         ), _entropy, what.ENTROPY, _correlated,
     ),
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1, _cell("accuracy", 100)),),
+        (intervals("accuracy, %", "accuracy", 1, shown_of("accuracy", 100)),),
         lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
         printed=False,
     ),

@@ -9,13 +9,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import polars as pl
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.cells import PolicyCells, estimate, unlogged
+from replay.studies.kit.cells import PolicyCells, estimate, shown_of, unlogged
 from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     DATASET,
@@ -408,16 +409,14 @@ BUDGETS = Sheet[DatasetStudy](
 def _bins(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
         for one in study.calibration[gate.policy]:
-            label = ShownInterval.of((one.label.estimate, one.label.low, one.label.high))
-            scored = {"examples": one.n, "score": one.score, "repaired": label}
-            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), values=scored)
+            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), one)
 
 
 GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
-        numbers("examples", "examples", 0), numbers("mean score", "score", 3),
-        intervals("repaired %", "repaired", 1, shown=100),
+        numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
+        intervals("repaired %", "repaired", 1, shown_of("label"), shown=100),
     ),
     _bins,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
