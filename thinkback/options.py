@@ -13,21 +13,19 @@ import re
 import tomllib
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from toolkit.show import Table
 
 TABLE = Path(__file__).with_name("arguments.toml")
 ROOT = Path(__file__).resolve().parents[1]
 EVERY = "every"
 LIBRARY = "library_arguments"
-"""The attribute of a command that names the function whose arguments it takes, too."""
+"""The attribute of a command that names the functions whose arguments it takes, too."""
+PARAGRAPH = "\n\n"
 PLAIN = {"bool": bool, "int": int, "float": float}
 
 
@@ -72,14 +70,14 @@ def described(command: str, argument: str) -> Described:
     return Described(**{"help": "", **{key: value for line in lines for key, value in line.items()}})
 
 
-def takes(function: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: a command with `**given` takes the arguments of a library's function, `module:name`, too.
+def takes(*functions: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: a command with `**given` takes the arguments of functions of the library, `module:name`, too.
 
-    Not those of `without`, nor those that the command has itself.
+    A dataclass has its fields for arguments. Not taken are those of `without`, nor those that the command has itself.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        setattr(command, LIBRARY, (function, frozenset(without)))
+        setattr(command, LIBRARY, (functions, frozenset(without)))
         return command
 
     return decorate
@@ -90,7 +88,16 @@ class LazyCommand:
 
     def __init__(self, function: Callable[..., None], name: str) -> None:
         self.function, self.name = function, name
-        self.__name__, self.__doc__ = function.__name__, table()["about"].get(name) or function.__doc__
+        self.__name__ = function.__name__
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """What the command does; one without words of its own has those of the library's function."""
+        words = table()["about"].get(self.name) or self.function.__doc__
+        if words:
+            return str(words)
+        functions, _ = getattr(self.function, LIBRARY)
+        return PARAGRAPH.join((docstring_of(functions[0]).partition(PARAGRAPH)[0], table()["about"][EVERY]))
 
     @functools.cached_property
     def options(self) -> _Options:
@@ -129,9 +136,9 @@ def _options(command: Callable[..., None], name: str) -> _Options:
             side = first if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else last
             side.append(_parameter(name, parameter.name, hints[parameter.name], parameter.default))
     middle, readers = [], {}
-    function, without = getattr(command, LIBRARY, ("", frozenset()))
-    for argument, annotation, default in _arguments(function) if function else ():
-        if argument in without or argument in hints:
+    functions, without = getattr(command, LIBRARY, ((), frozenset()))
+    for argument, annotation, default in (one for function in functions for one in _arguments(function)):
+        if argument in without or argument in hints or argument in readers:
             continue
         said = described(name, argument)
         hint, readers[argument] = _of_library(said, argument, annotation)
@@ -159,11 +166,12 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
 
 
 @functools.cache
-def _definition(function: str) -> tuple[ast.FunctionDef, ast.Module]:
-    """A library's function, `module:name`, and its module, read from the source."""
+def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Module]:
+    """A library's function or dataclass, `module:name`, and its module, read from the source."""
     module, _, name = function.partition(":")
     tree = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
-    return next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), tree
+    definitions = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return next(node for node in definitions if node.name == name), tree
 
 
 def docstring_of(function: str) -> str:
@@ -173,7 +181,7 @@ def docstring_of(function: str) -> str:
 
 @functools.cache
 def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
-    """Name, annotation and default of each argument of a library's function, read from its source."""
+    """Name, annotation and default of each argument of a function, or field of a dataclass, read from its source."""
     node, tree = _definition(function)
     constants = {
         target.id: statement.value
@@ -182,6 +190,9 @@ def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
         for target in statement.targets
         if isinstance(target, ast.Name)
     }
+    if isinstance(node, ast.ClassDef):
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+        return tuple((ast.unparse(f.target), ast.unparse(f.annotation), _value(f.value, constants)) for f in fields)
     words = node.args
     first = [None] * (len(words.args) - len(words.defaults))
     pairs = [
@@ -242,10 +253,10 @@ def some_names(argument_name: str, said: Described, text: str) -> tuple[str, ...
     """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
     found = names(text)
     if not found and (text or said.unnamed):
-        from toolkit.errors import ThinkbackError, argument
+        from toolkit.errors import InvalidError, argument
 
         why = said.unnamed or f"is `{text}`; it takes names, separated by commas"
-        raise ThinkbackError(f"{argument(argument_name)} {why}")
+        raise InvalidError(f"{argument(argument_name)} {why}")
     return found
 
 
@@ -254,16 +265,6 @@ def numbers(argument_name: str, text: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(one) for one in names(text))
     except ValueError:
-        from toolkit.errors import ThinkbackError, argument
+        from toolkit.errors import InvalidError, argument
 
-        raise ThinkbackError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None
-
-
-def on_paper(tables: Mapping[str, Table], label: str | None, caption: str | None) -> dict[str, Table]:
-    """Tables by the name of the first that is asked for, which begins those of the others, too, under its caption."""
-    first = next(iter(tables))
-    name = first if label is None else label
-    made = {name + own.removeprefix(first): table for own, table in tables.items()}
-    if caption is not None:
-        made[name] = replace(made[name], title=caption)
-    return made
+        raise InvalidError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None

@@ -25,7 +25,17 @@ from replay.policies.gates import Threshold
 from replay.runs.passes.example_set import select_examples
 from replay.runs.passes.passes import ReplayPlan, blocks
 from replay.runs.passes.reuse import first_ids, question_hashes, seen_by
-from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
+from toolkit.errors import (
+    AmbiguousError,
+    ConflictError,
+    EmptyError,
+    LeakageError,
+    MismatchError,
+    argument,
+    listed,
+    require_known,
+    suggest,
+)
 from toolkit.log import AnyLog, Log, open_log
 
 GateInputs = tuple[GateInput, ...]
@@ -72,7 +82,7 @@ def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> Gat
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
-        raise ThinkbackError(
+        raise AmbiguousError(
             f"action `{action}` revises {revised}: name the pool of the base attempts with {argument('base')}"
         )
     name = base or bases[0]
@@ -95,7 +105,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     bases = contents.bases(gate.action)
     own = base or gate.base
     if base is None and own not in bases:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
             f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
         )
@@ -181,7 +191,7 @@ def read_data(
     lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
     if kept.is_empty():
         which = f"where {where}" if where else "of the log"
-        raise ThinkbackError(
+        raise EmptyError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
             f"the gate{told_lacking(lacking)}"
         )
@@ -204,7 +214,7 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
             lacking[name] = lacking.get(name, 0) + count
     kept = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not kept:
-        raise ThinkbackError(
+        raise EmptyError(
             f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
         )
     note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"
@@ -230,7 +240,7 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
         both = sorted(found[first] & found[second])
         if both:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"{argument(first)} ({told[first]}) and {argument(second)} ({told[second]}) share "
                 f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
             )
@@ -243,7 +253,7 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
     for gate in gates if bases else ():
         _check_gate(gate, base, None if action in known else action, bases, contents)
         if gate.base != gates[0].base:
-            raise ThinkbackError(
+            raise ConflictError(
                 f"gate files `{gates[0].path}` and `{gate.path}` are of base attempts of two pools, "
                 f"`{gates[0].base}` and `{gate.base}`: study one after the other"
             )
@@ -251,20 +261,20 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
 
 def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Sequence[str], contents: Contents) -> None:
     if gate.base not in bases:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
             f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with "
             f"{argument('base')} as `{gate.base}`"
         )
     for option, asked, own in (("base", base, gate.base), ("action", action, gate.action)):
         if asked is not None and asked != own:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` is for {option} `{own}`, not for `{asked}`: fit another one, or leave out "
                 f"{argument(option)}"
             )
     actions = {own for own, one, _ in contents.revisions if one == gate.base}
     if gate.action not in actions:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which pool `{gate.base}` has no "
             f"revisions by; {suggest(gate.action, actions)}"
         )
@@ -279,11 +289,11 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
     for gate, seen in seen_by(gates, examples, log.digest()):
         told = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
         if frozen:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"gate file `{gate.path}` was fitted or tuned on {told}, such as {first_ids(seen)}: report on others "
                 f"with {argument('where')}"
             )
-        raise ThinkbackError(
+        raise LeakageError(
             f"{told} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others with "
             f"{argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )

@@ -21,7 +21,7 @@ from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, 
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
@@ -53,7 +53,7 @@ class Material:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return verifier_names(self.settings, self.places)
+        return _verifier_names(self.settings, self.places)
 
     @property
     def sets(self) -> list[int | None]:
@@ -117,14 +117,14 @@ class Material:
         return scores
 
 
-def verifier_names(settings: VerifierSettings, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+def _verifier_names(settings: VerifierSettings, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
     """What the verifiers of such places are called."""
     if settings.places != EACH:
         return (settings.name,)
     return tuple(f"{settings.name}:{layer}:{token}" for layer, token in places)
 
 
-def read_material(log: Log, settings: VerifierSettings) -> Material:
+def _read_material(log: Log, settings: VerifierSettings) -> Material:
     """The traces of the settings' pools with what they read. ThinkbackError where the log has no such thing."""
     traces = read_traces(log, [name for name in settings.inputs if name != STATES], settings.pools)
     if STATES not in settings.inputs:
@@ -175,7 +175,7 @@ class FittedVerifier:
 
     @property
     def verifiers(self) -> tuple[str, ...]:
-        return verifier_names(self.settings, self.places)
+        return _verifier_names(self.settings, self.places)
 
 
 @checks_arguments(log=TAKES, train_on=CONDITION, settings="a `VerifierSettings`")
@@ -187,7 +187,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     """
     log = open_log(log)
     ids = matching(log, train_on, "train_on")
-    material = read_material(log, settings)
+    material = _read_material(log, settings)
     _check_free(log, material.names)
     dealt = _deal(material, ids, train_on)
     material, folds, parts = dealt.material, dealt.folds, dealt.parts
@@ -257,22 +257,20 @@ def _check_free(log: Log, names: Sequence[str]) -> None:
     known = set(collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"])
     for name in names:
         if name in known:
-            raise ThinkbackError(f"the log has a verifier `{name}`: give another {argument('name')}")
+            raise ConflictError(f"the log has a verifier `{name}`: give another {argument('name')}")
 
 
 def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, int]]) -> None:
     if not len(right) and lacking:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"at each of the {counted(len(lacking), 'place')} the traces of {argument('train_on')} ({where}) that have "
             "a state are all right or all wrong: take others, or `--places one`"
         )
     if not len(right):
-        raise ThinkbackError(
-            f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others"
-        )
+        raise EmptyError(f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others")
     if right.min() == right.max():
         told = "right" if right[0] else "wrong"
-        raise ThinkbackError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {told}: take others")
+        raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {told}: take others")
 
 
 def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
@@ -349,7 +347,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     known = traces.fold != NO_FOLD
     inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
     if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
-        raise ThinkbackError(
+        raise LeakageError(
             "the scores that are read have different folds for copies of one question, or for questions of one "
             "cluster, so that no fold is unseen by all: leave them out of the inputs"
         )
@@ -357,7 +355,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     groups = np.unique(traces.group[trained])
     free = np.array([group for group in groups if group not in inherited], np.int64)
     if len(groups) < max(count, 2):
-        raise ThinkbackError(
+        raise EmptyError(
             f"{argument('train_on')} holds on {len(groups):,} questions, which make no {max(count, 2)} folds: take more"
         )
     dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
@@ -430,7 +428,7 @@ def _scores_without(
     """
     record = _record(log, verifier)
     settings = _settings(record, verifier)
-    material = read_material(log, settings)
+    material = _read_material(log, settings)
     fitted_at = record.get("places") or [list(place) for place in material.places]
     material = material.at([number for number, place in enumerate(material.places) if list(place) in fitted_at])
     ids = matching(log, record["trained_on"]["where"], "train_on")
@@ -440,7 +438,7 @@ def _scores_without(
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
             f"{argument('train_on')}"
         )
@@ -490,7 +488,7 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
 def _record(log: Log, verifier: str) -> Mapping[str, Any]:
     record = fitted_verifiers(log).get(verifier)
     if record is None:
-        raise ThinkbackError(
+        raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
         )
@@ -511,7 +509,7 @@ def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mappi
     asked = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     then = record["trained_on"]
     if set(question_hashes(collect(asked, log), then["log"])) != set(then["questions"]):
-        raise ThinkbackError(
+        raise LeakageError(
             f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it anew under another name"
         )

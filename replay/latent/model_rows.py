@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.data.fitted_scores import one_fold
 from replay.policies.gate_file import normalised_question
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableError, argument, listed, require_known
 from toolkit.log import Log, LogError, collect
 
 LAST = 8
@@ -89,7 +89,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
     source, mark, rest = name.partition(":")
     ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
     if not mark or source not in ways:
-        raise ThinkbackError(
+        raise UnknownError(
             f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
             "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
         )
@@ -247,12 +247,12 @@ def find_states(
     """
     known = log.hidden_models
     if not known:
-        raise ThinkbackError(
+        raise UnsuitableError(
             "the log has no hidden states: add some (`[[states]]` of a recipe), or name other inputs with "
             f"{argument('inputs')}"
         )
     if not model and len(known) > 1:
-        raise ThinkbackError(f"several models have hidden states, {listed(known)}: name one with {argument('states')}")
+        raise AmbiguousError(f"several models have hidden states, {listed(known)}: name one with {argument('states')}")
     require_known(model or known[0], known, f"no model `{model}` has hidden states in the log")
     name = model or known[0]
     table = f"hidden_states/{name}"
@@ -267,7 +267,7 @@ def find_states(
             have = sorted({pair[at] for pair in there})
             if number not in have:
                 known_numbers = ", ".join(map(str, have[:MOST_NAMED])) + ", …" * (len(have) > MOST_NAMED)
-                raise ThinkbackError(f"`{table}` has no {what} {number}; it has {known_numbers}")
+                raise UnknownError(f"`{table}` has no {what} {number}; it has {known_numbers}")
     places = [p for p in there if (not layers or p[0] in layers) and (not tokens or p[1] in tokens)]
     order = ids.to_frame("trace_id").with_row_index("number")
     groups = []
@@ -372,7 +372,7 @@ class ModelRows:
         """All rows at once. ThinkbackError where they are too large."""
         size = 4 * self.columns * self.count
         if size > MOST_BYTES:
-            raise ThinkbackError(
+            raise LimitError(
                 f"a model of kind `{what}` needs its {self.count:,} rows of {self.columns:,} numbers at once "
                 f"({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
             )

@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, shown
 from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
@@ -58,7 +58,7 @@ def _fit_boosted(
     xgboost = import_xgboost(WHAT)
     external = rows.count * rows.columns > IN_MEMORY
     if external and int(xgboost.__version__.split(".")[0]) < _EXTERNAL:
-        raise ThinkbackError(
+        raise PackageError(
             f"{WHAT} on {rows.count:,} rows of {rows.columns:,} numbers needs XGBoost {_EXTERNAL} or newer; "
             f"{xgboost.__version__} is installed: upgrade xgboost"
         )
@@ -237,7 +237,7 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ThinkbackError(
+        raise PackageError(
             "a verifier of kind `swiglu` needs the package torch: pip install 'thinkback[generate]'"
         ) from None
     return torch
@@ -247,7 +247,7 @@ def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to learn from, and those of held-out questions to choose the epoch by."""
     known = np.unique(groups)
     if len(known) < 2:
-        raise ThinkbackError("a network needs more than one question to be trained on: take more")
+        raise EmptyError("a network needs more than one question to be trained on: take more")
     held = np.random.default_rng(seed).permutation(known)[: max(1, len(known) // HELD_OUT)]
     outside = np.isin(groups, held)
     return np.flatnonzero(~outside), np.flatnonzero(outside)
@@ -344,12 +344,10 @@ class VerifierSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.name.strip() or not self.name.isprintable():
-            raise ThinkbackError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
+            raise InvalidError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
         if self.folds == 1:
-            raise ThinkbackError(
-                f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2"
-            )
+            raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
         if not self.inputs:
-            raise ThinkbackError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
+            raise InvalidError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
         if STATES not in self.inputs and self.places != ONE:
-            raise ThinkbackError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")
+            raise ConflictError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")

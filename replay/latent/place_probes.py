@@ -23,7 +23,7 @@ KEPT_BYTES = 2**29
 """Of states that are held at once: the log is read again for places beyond them."""
 
 
-class PlaceRows(NamedTuple):
+class _PlaceRows(NamedTuple):
     """The states (n, d) of one place, in single precision, and the numbers (n,) of their traces."""
 
     place: int
@@ -57,7 +57,7 @@ class PlacedTraces:
         """Which traces (N,) have a value in a column of the keys."""
         return (self.keys[column] == value).to_numpy()
 
-    def at(self, places: Sequence[int] | None = None) -> Iterator[PlaceRows]:
+    def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
         """The states of each place, or of some, by number; as many at once as are held in memory."""
         wanted = list(range(len(self.places)) if places is None else places)
         size, width = len(self.right), self.states.width
@@ -74,7 +74,7 @@ class PlacedTraces:
                 where = column[batch.place[own]], batch.trace[own]
                 held[where], there[where] = batch.state[own], True
             for number, place in enumerate(chunk):
-                yield PlaceRows(place, np.flatnonzero(there[number]), held[number][there[number]])
+                yield _PlaceRows(place, np.flatnonzero(there[number]), held[number][there[number]])
 
 
 def placed_traces(
@@ -169,7 +169,7 @@ def _probe_scores(
 
 
 def score_table(
-    traces: PlacedTraces, train: np.ndarray, rows: Iterable[PlaceRows], settings: VerifierSettings = PROBE
+    traces: PlacedTraces, train: np.ndarray, rows: Iterable[_PlaceRows], settings: VerifierSettings = PROBE
 ) -> np.ndarray:
     """Scores (N, P) of the measured traces by the classifier of each place, fitted on the traces of a mask (N,).
 
@@ -359,7 +359,7 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
 
 
 def _of(
-    traces: PlacedTraces, drawn: Sequence[np.ndarray], rows: Sequence[PlaceRows], size: float, level: float
+    traces: PlacedTraces, drawn: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
 ) -> SeededArea | None:
     areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in drawn]
     found = _seeded(areas, level)

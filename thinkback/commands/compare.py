@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from thinkback import options
+from thinkback.commands.paper import PAPER, Paper
+from thinkback.options import takes
 
 if TYPE_CHECKING:
     from replay.runs.compare.compared import ComparedPolicies
     from toolkit.show import Table
 
 
+@takes(PAPER, without=("title",))
 def compare(
     result: Path,
     first: str | None = None,
@@ -19,12 +21,9 @@ def compare(
     other: Path | None = None,
     metric: str | None = None,
     out: Path | None = None,
-    tex: Path | None = None,
-    label: str | None = None,
-    caption: str | None = None,
-    columns: str | None = None,
-    width: str = "6.75in",
+    *,
     force: bool = False,
+    **given: Any,
 ) -> None:
     """Compare the policies of a saved result pair by pair.
 
@@ -35,18 +34,15 @@ def compare(
     from replay.runs.saved.shown import ROWS
     from thinkback import console
     from toolkit.files import check_replaceable
-    from toolkit.show import inches, write_latex
 
-    size = inches(width)
-    for path in (out, tex):
+    paper = Paper.taken_from(given)
+    for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(result, other))
     compared = load(result).compare(first, second, other=None if other is None else load(other), metric=metric)
-    table = compared.table(ROWS)
-    table = table.only(asked) if (asked := options.names(columns)) else table
-    files = None if out is None else _write(compared, table, size, out, force)
-    if tex is not None:
-        write_latex(tex, options.on_paper({"pairs": table}, label, caption), size, force)
+    table = paper.of(compared.table(ROWS))
+    files = None if out is None else _write(compared, table, paper.inches, out, force)
+    paper.write({"pairs": table}, force)
     console.show(table)
     examples = compared.examples_table(ROWS)
     if examples is not None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinkback import options
+from thinkback.commands.paper import PAPER, Paper
+from thinkback.options import takes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,22 +20,19 @@ PANELS = ("majority", "best", "pass")
 """Metrics with a panel of their own; the lines of majority@k and best-of-k begin at avg@k."""
 
 
+@takes(PAPER)
 def curves(
     log: str,
     pool: str | None = None,
     verifier: str | None = None,
     out: Path | None = None,
     where: str | None = None,
-    width: str = "6.75in",
-    title: str = "",
-    tex: Path | None = None,
-    label: str | None = None,
-    caption: str | None = None,
-    columns: str | None = None,
+    *,
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
     force: bool = False,
+    **given: Any,
 ) -> None:
     """Print accuracy over the number of traces.
 
@@ -49,11 +47,10 @@ def curves(
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
-    from toolkit.show import inches, write_latex
     from toolkit.stats import settings_of
 
-    size = inches(width)
-    for path in (out, tex):
+    paper = Paper.taken_from(given)
+    for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
@@ -61,16 +58,14 @@ def curves(
     frame, pairs = pl.concat([curves_table(one, settings) for one in found]), curve_pairs(found, settings)
     notes = [str(note) for one in found for note in one.notes()]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
-    table = table.only(asked) if (asked := options.names(columns)) else table
-    tables = {"curves": table, "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
+    tables = {"curves": paper.of(table), "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
     if not pairs.height:
         del tables["curves-paired"]
     files = []
     if out is not None:
-        look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
+        look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
         files = _write({"curves": frame, "differences": pairs}, tables, look, out, force)
-    if tex is not None:
-        write_latex(tex, options.on_paper(tables, label, caption), size, force)
+    paper.write(tables, force)
     for number, one in enumerate(tables.values()):
         if number:
             console.say()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinkback import options
+from thinkback.commands.paper import PAPER, Paper
+from thinkback.options import takes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -14,26 +15,16 @@ if TYPE_CHECKING:
     from toolkit.show import PlottedCurve, Table
 
 
+@takes("replay.analyses.strategies.strategies:strategies", PAPER, without=("n", "samples"))
 def frontier(
     log: str,
-    pool: str | None = None,
-    probe: str | None = None,
-    verifier: list[str] | None = None,
-    action: str | None = None,
     on: str | None = None,
-    orders: int = 100,
-    where: str | None = None,
     out: Path | None = None,
-    width: str = "6.75in",
-    title: str = "",
-    tex: Path | None = None,
-    label: str | None = None,
-    caption: str | None = None,
-    columns: str | None = None,
-    seed: int = 0,
+    *,
     resamples: int = 10_000,
     level: float = 0.95,
     force: bool = False,
+    **given: Any,
 ) -> None:
     """Print accuracy against mean samples, strategy by strategy.
 
@@ -46,24 +37,18 @@ def frontier(
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
-    from toolkit.show import inches, write_latex
 
-    size = inches(width)
-    for path in (out, tex):
+    paper = Paper.taken_from(given)
+    for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened = open_log(log)
-    found = compute(
-        opened, pool=pool, probe=probe, verifiers=verifier, action=action, orders=orders, on=on, where=where,
-        seed=seed, resamples=resamples, level=level,
-    )  # fmt: skip
-    table = _table(found, opened.name, opened.simulated, level)
-    table = table.only(asked) if (asked := options.names(columns)) else table
+    found = compute(opened, on=on, resamples=resamples, level=level, **given)
+    table = paper.of(_table(found, opened.name, opened.simulated, level))
     if out is not None:
-        look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
+        look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
         files = _write(found, table, look, out, force)
-    if tex is not None:
-        write_latex(tex, options.on_paper({"frontier": table}, label, caption), size, force)
+    paper.write({"frontier": table}, force)
     console.show(table)
     if out is not None:
         console.say()

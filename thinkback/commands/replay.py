@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinkback import options
+from thinkback.commands.paper import PAPER, Paper
 from thinkback.options import takes
 
 if TYPE_CHECKING:
@@ -15,20 +14,7 @@ if TYPE_CHECKING:
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """How tables and figure look on paper: inches, a title where one is asked for, columns, and a LaTeX file."""
-
-    width: float
-    title: str
-    columns: tuple[str, ...]
-    tex: Path | None
-    label: str | None
-    caption: str | None
-    rows: int | None
-
-
-@takes("replay.runs.result.run:run", without=("settings", "metrics", "block_examples"))
+@takes("replay.runs.result.run:run", PAPER, without=("settings", "metrics", "block_examples"))
 def replay(
     log: str,
     out: Path,
@@ -41,13 +27,7 @@ def replay(
     texts: bool = False,
     with_curves: bool = False,
     headroom: bool = False,
-    width: str = "6.75in",
-    title: str = "",
-    tex: Path | None = None,
-    label: str | None = None,
-    caption: str | None = None,
     rows: int | None = None,
-    columns: str | None = None,
     force: bool = False,
     **given: Any,
 ) -> None:
@@ -61,48 +41,51 @@ def replay(
     """
     from replay import run
     from replay.runs.saved.shown import SUITE_ON_PAPER
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import RequiredError
     from toolkit.files import check_replaceable
-    from toolkit.show import inches
     from toolkit.stats import check_margin
 
     if margin is not None:
         check_margin(margin)
         if baseline is None and policies is not None:
-            raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
+            raise RequiredError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     most = SUITE_ON_PAPER if rows is None and policies is None else rows
-    figure = Drawn(inches(width), title, options.names(columns), tex, label, caption, most)
-    for path in (out, tex):
+    paper = Paper.taken_from(given)
+    for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
     result = run(log, policies, baseline=baseline, rules=rules, **given)
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
-    _write_and_show(result, margin, parts, figure, out, force, policies is None)
+    _write_and_show(result, margin, parts, paper, most, out, force, policies is None)
 
 
 def _write_and_show(
-    result: Result, margin: float | None, parts: dict[str, bool], figure: Drawn, out: Path, force: bool, suite: bool
+    result: Result,
+    margin: float | None,
+    parts: dict[str, bool],
+    paper: Paper,
+    rows: int | None,
+    out: Path,
+    force: bool,
+    suite: bool,
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
     from replay.runs.saved.shown import ROWS, printed_tables, ranked_input, write_shown
     from thinkback import console
     from toolkit.files import replacing
-    from toolkit.show import write_latex
 
     ranked = ranked_input(result, margin)
     room = result.headroom() if parts["headroom"] else None
     with replacing(out, force) as folder:
-        table, groups = write_shown(result, ranked, folder, figure.width, figure.title, figure.columns, figure.rows)
+        table, groups = write_shown(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")
             (folder / "headroom.csv").write_text(room.table().csv(), encoding="utf-8")
         files = sorted(path.name for path in folder.iterdir())
-    if figure.tex is not None:
-        tables = options.on_paper({"policies": table}, figure.label, figure.caption)
-        write_latex(figure.tex, tables, figure.width, force)
+    paper.write({"policies": table}, force)
     few = len(groups) <= (SUITE_GROUPS if suite else GROUPS)
-    shown = printed_tables(ranked, groups if few else [], suite, figure.columns)
+    shown = printed_tables(ranked, groups if few else [], suite, paper.columns)
     for number, one in enumerate(shown):
         if number:
             console.say()

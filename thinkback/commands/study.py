@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from thinkback.options import docstring_of, takes
+from thinkback.options import takes
 
 STUDIES = {
     "factcheck": "replay.studies.factcheck.report:study_factcheck",
@@ -15,8 +15,6 @@ STUDIES = {
     "recovery": "replay.studies.recovery.report:study_recovery",
 }
 """Study -> the function that gives back its report. A new one is a folder of `replay/studies` and a line here."""
-PARAGRAPH = "\n\n"
-FILES = "Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md."
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -48,5 +46,4 @@ def of_study(function: str) -> Callable[..., None]:
             _say(report.told)
         console.say_report(out)
 
-    command.__doc__ = f"{docstring_of(function).partition(PARAGRAPH)[0]}{PARAGRAPH}{FILES}"
     return command

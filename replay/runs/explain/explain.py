@@ -33,7 +33,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.own_rules import GivenRules
 from replay.sampling.unscored import LOWEST, SKIP
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, counted, require_known, shown, suggest
+from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, require_known, shown
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -153,7 +153,9 @@ def _in_run(
     asked = file if chosen.ranking is not None else replace(file, policies=(chosen,))
     policies, examples, _ = resolved(log, contents, asked, file.measure, where)
     ids = examples.frame["example_id"]
-    require_known(example, ids, f"no example `{example}` is among those where {where}")
+    if example not in ids:
+        _check_known(log, example)
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
@@ -162,6 +164,11 @@ def _in_run(
     place = ids.filter(served.coverage.keep).index_of(example)
     acting = served.acting.get(plain.name)
     return plain, None if place is None or acting is None else bool(acting[place])
+
+
+def _check_known(log: Log, example: str) -> None:
+    ids = collect(log.scan("examples", ["example_id"]).select("example_id"), log)["example_id"]
+    require_known(example, ids, f"the log has no example `{example}`")
 
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
@@ -173,11 +180,11 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
-            raise ThinkbackError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
+            raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
     require_known(name, found, f"no policy is named `{name}`")
     if (gate := swept(found[name])) is not None:
         key = "below" if gate.falling else "at_least"
-        raise ThinkbackError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
+        raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
     return found[name]
 
 
@@ -213,8 +220,7 @@ def explain_fitted(
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
-        known = collect(log.scan("examples", ["example_id"]).select("example_id"), log)
-        raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
+        _check_known(log, example)
     block = read_block(log, row, BlockRequest(needs, asked.measure, asked.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))

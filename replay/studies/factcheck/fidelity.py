@@ -28,7 +28,7 @@ from replay.studies.factcheck.published import (
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_methods
 from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, document
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
@@ -269,7 +269,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
     numbers, setting = published(name), _simulated_setting(pool)
     main = replay_methods(log, setting)
     if main.missing:
-        raise ThinkbackError(
+        raise InvalidError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
     lines = [*_fitted_lines("main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]

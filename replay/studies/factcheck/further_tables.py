@@ -17,7 +17,7 @@ from replay.kinds.sample import EVERY
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
-from replay.studies.kit.cells import PolicyCells, reasons, shown_of
+from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import Number, ShownInterval, TableColumn
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
@@ -348,8 +348,9 @@ CALIBRATION = (
         "calibration",
         lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces", ("Verifier",), (
             *COUNTED, numbers("Right, %", "right", 1, lambda one: 100 * one.rate),
-            numbers("Mean score", "score", 3, attrgetter("score")), intervals("Brier", "brier", 4, shown_of("brier")),
-            intervals("ECE", "ece", 4, shown_of("ece")), numbers("ECE by chance", "chance", 4, attrgetter("chance")),
+            numbers("Mean score", "score", 3, attrgetter("score")),
+            intervals("Brier", "brier", 4, interval_of("brier")), intervals("ECE", "ece", 4, interval_of("ece")),
+            numbers("ECE by chance", "chance", 4, attrgetter("chance")),
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
         ), lambda study: (Row((one.verifier,), one.found) for one in study.calibration), (
             "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
@@ -360,7 +361,7 @@ CALIBRATION = (
         "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
         (
             *COUNTED, numbers("Mean score, %", "score", 1, lambda one: None if one.score is None else 100 * one.score),
-            intervals("Right, %", "right", 1, shown_of("right", 100)),
+            intervals("Right, %", "right", 1, interval_of("right", 100)),
         ), _bins, (
             "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",

@@ -32,7 +32,7 @@ from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, p
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
-from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.errors import InvalidError, ThinkbackError, argument, listed
 from toolkit.log import Log, collect
 from toolkit.notes import Note, warning
 
@@ -161,7 +161,7 @@ class VerifierBudgets:
         return {f"budgets, {fixed.name}": fixed.made.result.excluded for fixed in self.pools}
 
 
-def verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: Depth) -> VerifierBudgets:
+def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: Depth) -> VerifierBudgets:
     """Every budget that a data set's tables and figures show."""
     tried = [_tried(log, setting, size) for size in sorted({setting.cap, depth.size})]
     pool, where, settings = setting.pool, setting.where, setting.settings
@@ -454,7 +454,7 @@ def study_dataset(
     depth = pool_depth(log, pool, where)
     if setting.cap > depth.largest > 0:
         most = f"pool `{pool}` has {depth.largest} traces a claim"
-        raise ThinkbackError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
+        raise InvalidError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
     main = runs.with_device_seconds(log, setting, runs.replay_methods(log, setting))
     other = Methods(None, verifier, setting.cap)
     others = sorted(runs.verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})
@@ -470,7 +470,7 @@ def study_dataset(
             cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
         averaged=runs.replay_if_served(log, setting, VERIFYING, orders=setting.orders),
-        budgets=verifier_budgets(log, setting, dataset, depth),
+        budgets=_verifier_budgets(log, setting, dataset, depth),
         sensitivity=sensitivity(log, setting, depth.size),
         surrogate_keys=surrogate_keys(log, setting),
         variants=variants(log, setting),

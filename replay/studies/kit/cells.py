@@ -54,7 +54,7 @@ def shown(found: Interval | PairedInterval | None, scale: float = 1.0) -> ShownI
     return ShownInterval.of((middle, found.low, found.high), scale)
 
 
-def shown_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
+def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
     """What gives an interval that a thing has under a name as a cell, times `scale`."""
     return lambda one: shown(getattr(one, name), scale)
 

@@ -14,7 +14,7 @@ from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, 
 from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, question, surroundings
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.drawing.page import WIDTH, inches
@@ -69,7 +69,7 @@ def study_latent(
     Raises ThinkbackError where no verifier of these scored the log, or for anything wrong with the settings.
     """
     if seeds < 1:
-        raise ThinkbackError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
+        raise InvalidError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from replay.studies.kit.cells import shown, shown_of
+from replay.studies.kit.cells import interval_of, shown
 from replay.studies.kit.published import PublishedRow, PublishedWork
 from replay.studies.kit.sheet import Column, Gap, Row, Sheet, Surroundings, Value, intervals, numbers, said_of, words
 from replay.studies.latent import study as what
@@ -343,7 +343,7 @@ def _halves_told(study: LatentStudy) -> Iterator[str]:
         yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
 
 
-BEHIND = intervals("difference, points", "difference", 1, shown_of("difference", POINTS), signed=True)
+BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)
 ACCURACY = (
     numbers("accuracy %", "accuracy", 1, lambda one: 100 * one.accuracy),
     numbers("plain voting %", "against", 1, lambda one: 100 * one.against, drop=1), BEHIND,
@@ -452,7 +452,7 @@ def _correlated(study: LatentStudy) -> Iterator[str]:
 
 
 SEEDED = (
-    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, shown_of("mean")),
+    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, interval_of("mean")),
     numbers("median", "median", 3, attrgetter("median")), numbers("lowest", "lowest", 3, attrgetter("least")),
     numbers("highest", "highest", 3, attrgetter("most")),
 )  # fmt: skip
@@ -460,8 +460,8 @@ SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with i
 ABLATION_SHEETS = (
     _fitted(
         "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
-        (intervals("AUC", "auc", 3, shown_of("pooled")),
-         intervals("AUC within questions", "auc_within", 3, shown_of("within")),
+        (intervals("AUC", "auc", 3, interval_of("pooled")),
+         intervals("AUC within questions", "auc_within", 3, interval_of("within")),
          numbers("traces", "traces", 0, attrgetter("traces"))),
         lambda study: (Row((one.layer, one.token), one) for one in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
@@ -494,8 +494,8 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
-        (intervals("log-probability", "logprob", 3, shown_of("logprob")),
-         intervals("states of these tokens", "states", 3, shown_of("states"))),
+        (intervals("log-probability", "logprob", 3, interval_of("logprob")),
+         intervals("states of these tokens", "states", 3, interval_of("states"))),
         lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
@@ -504,13 +504,13 @@ ABLATION_SHEETS = (
         "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
         (
             numbers("questions", "questions", 0, attrgetter("questions")),
-            intervals("entropy, share of the largest", "entropy", 3, shown_of("entropy")),
-            intervals("votes right, %", "right", 1, shown_of("right", 100)),
+            intervals("entropy, share of the largest", "entropy", 3, interval_of("entropy")),
+            intervals("votes right, %", "right", 1, interval_of("right", 100)),
         ), _entropy, what.ENTROPY, _correlated,
     ),
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1, shown_of("accuracy", 100)),),
+        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),),
         lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
         printed=False,
     ),
@@ -526,15 +526,15 @@ NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
     """Of the tables of these data sets."""
-    made = studies[0].asked.settings
+    settings = studies[0].asked.settings
     drawn = (
-        f"{100 * made.level:g} % intervals, by question or cluster; those of accuracies from {made.resamples:,} "
-        f"resamples, seed {made.seed}."
+        f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
+        f"{settings.resamples:,} resamples, seed {settings.seed}."
     )
     return Surroundings(
         simulated=any(study.simulated for study in studies),
         dataset="dataset",
-        below=lambda sheet, parts, shown: [drawn],
+        below=lambda sheet, parts, published: [drawn],
         gaps=lambda sheet, parts: list(_gaps(parts)),
     )
 

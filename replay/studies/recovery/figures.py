@@ -15,7 +15,7 @@ from toolkit import show
 from toolkit.errors import listed
 
 
-def band_panels(
+def _band_panels(
     band: pl.DataFrame | None,
     shown: Sequence[tuple[str, str, float]],
     mark: float | None,
@@ -85,14 +85,14 @@ JOINED = "bins of few examples are taken together"
 def _sweep(study: DatasetStudy) -> list[show.PlottedBand]:
     """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
     shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
-    return band_panels(study.band, shown, study.rate)
+    return _band_panels(study.band, shown, study.rate)
 
 
 def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
     """Flips among the top share of examples that the primary gate would act on."""
     shown = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
-    return band_panels(study.band, shown, study.rate, from_zero=True, least=least)
+    return _band_panels(study.band, shown, study.rate, from_zero=True, least=least)
 
 
 def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:

@@ -185,7 +185,7 @@ class InterventionRoles:
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenRoles:
+class _ChosenRoles:
     """What is compared on a data set (None: on all of them), with the screening; `notes` say what is missing."""
 
     dataset: str | None
@@ -195,7 +195,7 @@ class ChosenRoles:
     fitting: GateFitting
 
 
-def choose_all(log: Log, asked: InterventionSetting, datasets: Sequence[str]) -> dict[str, ChosenRoles]:
+def _choose_all(log: Log, asked: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
     """The choice of every data set: its own, with the cheap gates of the others, or one for all where `pooled`."""
     if asked.pooled:
         return dict.fromkeys(datasets, choose(log, asked))
@@ -205,7 +205,9 @@ def choose_all(log: Log, asked: InterventionSetting, datasets: Sequence[str]) ->
     }
 
 
-def _with_others(log: Log, asked: InterventionSetting, here: ChosenRoles, others: Sequence[ChosenRoles]) -> ChosenRoles:
+def _with_others(
+    log: Log, asked: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
+) -> _ChosenRoles:
     notes: list[str] = []
     more = list[NamedGate]()
     for there in others:
@@ -217,7 +219,7 @@ def _with_others(log: Log, asked: InterventionSetting, here: ChosenRoles, others
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
 
-def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> ChosenRoles:
+def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
     """Choose pools and actions, screen the actions, fit the gates: on a data set's own examples, or on all."""
     refuse_seen(log, asked.gates, asked.where, frozen=True)
     contents = read_contents(log)
@@ -246,10 +248,10 @@ def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> 
         together=asked.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = gate_set.missing_rules(contents, FEATURE_RULES, action, action in gates)
-    return ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
+    return _ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
 
 
-def with_equal_votes(
+def _with_equal_votes(
     log: Log, roles: InterventionRoles, rivals: Sequence[Policy], where: str, seed: int
 ) -> InterventionRoles:
     """The roles with, for every rival, the largest vote whose mean tokens are not more than its own.
@@ -314,7 +316,7 @@ class PolicyNames:
         return (*self.always.values(), *self.selective.values(), *self.unfitted, *self.rivals)
 
 
-def build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
+def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
     """Every policy but the matched ones, which need the primary gate's rate, and their names."""
     base = roles.first
     budgets = {pool: attempt(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
@@ -420,8 +422,8 @@ class DatasetStudy:
             "actions": named.always.values(), "votes": named.samples,
         }  # fmt: skip
         outcomes = {part: {name: self.values(name) for name in self.served(names)} for part, names in parts.items()}
-        base, asked = (named.base, self.values(named.base)), self.asked
-        return weigh(base, **outcomes, margin=asked.margin, cluster=self.cluster, settings=asked.settings)
+        base = named.base, self.values(named.base)
+        return weigh(base, **outcomes, margin=self.asked.margin, cluster=self.cluster, settings=self.settings)
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
@@ -522,21 +524,21 @@ def mean(values: np.ndarray, scale: float = 1.0) -> float | None:
 def study_log(log: Log, asked: InterventionSetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
     matching(log, asked.where, "where")
-    chosen = choose_all(log, asked, gate_set.datasets_of(log, asked.where))
+    chosen = _choose_all(log, asked, gate_set.datasets_of(log, asked.where))
     notes = _told_among({name: one.notes for name, one in chosen.items()})
     return tuple(_study_dataset(log, one, asked, name) for name, one in chosen.items()), notes
 
 
-def _study_dataset(log: Log, chosen: ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
+def _study_dataset(log: Log, chosen: _ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
     """One run on one data set, against the base attempt, with the diagnostics at the primary gate's rate.
 
     Curves and reports of gates are over the examples that it compares.
     """
     contents, where, settings = read_contents(log), of_dataset(asked.where, dataset), asked.settings
-    policies, named = build_policies(chosen.roles, contents)
+    policies, named = _build_policies(chosen.roles, contents)
     rivals = [policy for policy in policies if policy.name in named.interventions]
-    roles = with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
-    policies, named = build_policies(roles, contents)
+    roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
+    policies, named = _build_policies(roles, contents)
 
     def replayed(beside: Sequence[Policy]) -> Result:
         file = PolicyFile((*policies, *beside), prices=asked.prices)

@@ -16,7 +16,7 @@ import polars as pl
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.cells import PolicyCells, estimate, shown_of, unlogged
+from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogged
 from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     DATASET,
@@ -163,7 +163,7 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
     return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
 
 
-def headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
+def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
     """A row for each of them, beside the published one."""
     for one in headline(study):
         yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
@@ -187,7 +187,7 @@ def comparisons(study: DatasetStudy) -> list[_Comparison]:
     return [one for one in _comparisons(study) if {one.first, one.second} <= served]
 
 
-def comparison_rows(study: DatasetStudy) -> Iterator[Row]:
+def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
     """Each of them beside the published one."""
     return (one.row(study, published.published_comparison(study.dataset, one.name)) for one in comparisons(study))
 
@@ -228,7 +228,7 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
         PUBLISHED_ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
-    partial(headline_rows, find=published.published_policy),
+    partial(_headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
      "accuracy(policy) − accuracy(base) = fixes − flips.",),
     DATASET,
@@ -246,7 +246,7 @@ def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    comparison_rows, _told_paired, DATASET,
+    _comparison_rows, _told_paired, DATASET,
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
@@ -416,7 +416,7 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
         numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
-        intervals("repaired %", "repaired", 1, shown_of("label"), shown=100),
+        intervals("repaired %", "repaired", 1, interval_of("label"), shown=100),
     ),
     _bins,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
@@ -478,7 +478,7 @@ TOKENS = Sheet[DatasetStudy](
         replace(ACTION_TOKENS, value=_action_tokens, drop=0),
         PLAIN_TOTAL_TOKENS, CALLS,
     ),
-    headline_rows,
+    _headline_rows,
     ("Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
      "`finalizer_tokens` of traces.",),
     DATASET,
@@ -516,7 +516,7 @@ def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
 
 PRICED = Sheet[DatasetStudy](
     "prices", "Cost of 1,000 requests", ("policy",), _price_columns,
-    partial(headline_rows, find=published.published_price),
+    partial(_headline_rows, find=published.published_price),
     ("Average realised tokens times the price; no provider's quote. Total tokens: of one request. Prices: in any "
      "currency. Relative: to the base attempt.",),
     DATASET,

@@ -34,6 +34,7 @@ class Problem:
 class LogError(ThinkbackError):
     """A log that can't be read or written as asked. One line; `problem` where it is one of a shard's."""
 
+    code = "log"
     problem: Problem | None = None
 
 
