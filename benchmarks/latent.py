@@ -25,13 +25,9 @@ import pyarrow.parquet as pq
 import xgboost
 
 from generate.simulation.planted import STATES, PlantedModel, simulate_planted
-from replay.latent.fitting import fit_verifier
-from replay.latent.material import score_rows
-from replay.latent.model_rows import ModelRows
-from replay.latent.models import MODELS
-from replay.latent.state_rows import find_states
-from replay.latent.traced_values import read_traces
-from replay.latent.verifier_settings import VerifierSettings
+from replay.latent.fitting import fit_verifier, score_rows
+from replay.latent.model_rows import ModelRows, find_states, read_traces
+from replay.latent.models import MODELS, VerifierSettings
 from toolkit.log import collect, open_log
 from toolkit.stats import auc
 

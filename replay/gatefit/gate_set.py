@@ -52,7 +52,6 @@ class NamedGate:
         return self.part != RULE
 
     def record(self) -> dict[str, Any]:
-        """The gate as plain data."""
         return {
             "policy": self.policy, "action": self.action, "gate": self.shown, "kind": self.part,
             "fitted_on": self.fitted_on, "threshold": finite(self.file.threshold), "sha256": self.file.sha256,

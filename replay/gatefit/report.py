@@ -86,7 +86,6 @@ class GateReport:
         )  # fmt: skip
 
     def rule(self, name: str) -> dict[str, Any]:
-        """The row of one of the rules."""
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
     def numbers(self) -> dict[str, float | None]:

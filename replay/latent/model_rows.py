@@ -1,16 +1,306 @@
-"""Rows that a model reads: a state, where it was taken, and the values of its trace, batch by batch."""
+"""Rows that a model reads: a state, where it was taken, and the values of its trace, batch by batch.
+
+States are read from Parquet as often as needed, never all at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
-from replay.latent.state_rows import StateRows
-from replay.latent.traced_values import Traces
-from toolkit.errors import LimitError
+from replay.data.fitted_scores import one_fold
+from replay.policies.gate_file import normalised_question
+from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableError, argument, listed, require_known
+from toolkit.log import Log, LogError, collect
+
+LAST = 8
+"""Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
+NO_FOLD = -1
+OF_TOKENS = {"token_logprobs": "", "token_entropies": " entropy", "token_ranks": " rank"}
+"""Lists that a verifier keeps of a text's tokens, and what their numbers are called."""
+OF_VERIFIER = ("verifier:", "tokens:")
+"""Inputs that a verifier made, perhaps in folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """N traces, sorted by id. `group` (N,): questions that are asked alike, or are of one cluster, have one number;
+    `right` (N,): 1, 0, or NaN where unjudged; `values` (N, V): what is read of each, NaN where it is missing, `names`
+    of its columns; `fold` (N,): that in which a score that is read was made, by a verifier that was trained on the
+    question, else -1.
+    """
+
+    keys: pl.DataFrame  # trace_id, example_id, pool
+    group: np.ndarray
+    right: np.ndarray
+    values: np.ndarray
+    names: tuple[str, ...]
+    fold: np.ndarray
+
+
+def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces:
+    """The traces of some pools, by default of all. ThinkbackError where the log has no such input or pool."""
+    columns = ["trace_id", "example_id", "pool", "correct"]
+    frame = collect(log.scan("traces", columns), log).sort("trace_id")
+    for pool in pools:
+        require_known(pool, frame["pool"].unique(), f"the log has no pool `{pool}`")
+    frame = frame.filter(pl.col("pool").is_in(list(pools))) if pools else frame
+    groups = question_groups(log)
+    keys = frame.select("trace_id", "example_id", "pool")
+    found = [_input(log, name, keys) for name in inputs]
+    read = pl.concat(found, how="horizontal") if found else pl.DataFrame()
+    folds = one_fold(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
+    values = read.cast(pl.Float32).to_numpy().astype(np.float32) if found else np.zeros((frame.height, 0), np.float32)
+    largest = np.finfo(np.float32).max
+    return Traces(
+        keys=keys,
+        group=keys.join(groups, on="example_id", how="left", maintain_order="left")["group"].to_numpy(),
+        right=frame["correct"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+        values=np.clip(values, -largest, largest),
+        names=tuple(read.columns),
+        fold=keys["example_id"].replace_strict(folds, default=NO_FOLD, return_dtype=pl.Int64).to_numpy(),
+    )
+
+
+def question_groups(log: Log) -> pl.DataFrame:
+    """example_id and group: examples whose questions are copies, or that are of one cluster, are one group."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    frame = collect(log.scan("examples", ["example_id", "question", "cluster"]), log).sort("example_id")
+    asked = frame["question"].map_elements(normalised_question, return_dtype=pl.String)
+    texts = pl.select(pl.when(asked != "").then(asked).otherwise(frame["example_id"])).to_series()
+    clusters = frame["cluster"].fill_null("\0" + frame["example_id"])
+    size, place = frame.height, np.arange(frame.height)
+    question, cluster = (one.rank("dense").to_numpy().astype(np.int64) - 1 for one in (texts, clusters))
+    nodes = np.concatenate([size + question, 2 * size + cluster])
+    edges = coo_array((np.ones(2 * size, np.int8), (np.tile(place, 2), nodes)), shape=(3 * size, 3 * size))
+    _, component = connected_components(edges, directed=False)
+    return frame.select("example_id", group=pl.Series(component[:size], dtype=pl.Int64))
+
+
+def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
+    """The columns of one input, in the order of `keys`."""
+    source, mark, rest = name.partition(":")
+    ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
+    if not mark or source not in ways:
+        raise UnknownError(
+            f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
+            "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
+        )
+    found = ways[source](log, rest)
+    return keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
+
+
+def _of_trace(log: Log, column: str) -> pl.DataFrame:
+    """A column of numbers; of a list its sum, mean, least, greatest and last values."""
+    there = log.columns("traces")
+    known = [name for name, kind in there.items() if name != "credit" and (kind.is_numeric() or _is_list(kind))]
+    require_known(column, known, f"traces have no column of numbers `{column}`")
+    frame, name = collect(log.scan("traces", ["trace_id", column]), log), f"trace:{column}"
+    if not _is_list(there[column]):
+        return frame.select("trace_id", pl.col(column).alias(name))
+    return _summed_up(frame, column, name)
+
+
+def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    """A list in numbers of its own: sum, mean, least, last and greatest values."""
+    values = pl.col(column)
+    last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
+    summed = [getattr(values.list, how)().alias(f"{name} {how}") for how in ("sum", "mean", "min")]
+    return frame.select("trace_id", *summed, *last, values.list.max().alias(f"{name} max"))
+
+
+def _is_list(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.List) and kind.inner.is_numeric()
+
+
+def _of_feature(log: Log, column: str) -> pl.DataFrame:
+    known = [name for name, kind in log.columns("features").items() if kind.is_numeric()] if log.has("features") else []
+    require_known(column, known, f"the log has no feature `{column}`")
+    return collect(log.scan("features", ["trace_id", column]), log).rename({column: f"feature:{column}"})
+
+
+def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", "score"]), log)
+    require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
+    own = frame.filter(pl.col("verifier") == verifier)
+    return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"))
+
+
+def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
+    """What a verifier keeps of all tokens beside its scores: log-probabilities, and entropies and ranks where it keeps
+    them.
+    """
+    frame = collect(log.scan("verifications", ["trace_id", "verifier", *OF_TOKENS]), log)
+    listed = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in OF_TOKENS))
+    require_known(verifier, listed["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
+    own = listed.filter(pl.col("verifier") == verifier)
+    kept = [name for name in OF_TOKENS if own[name].is_not_null().any()]
+    parts = [_summed_up(own, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in kept]
+    return pl.concat([parts[0], *(part.drop("trace_id") for part in parts[1:])], how="horizontal")
+
+
+BATCH_BYTES = 2**28
+"""Of the rows, in single precision, that are handed on at once."""
+NOWHERE = -1
+MOST_NAMED = 20
+
+
+class Batch(NamedTuple):
+    """Rows of one reading: the traces and places of each, as numbers, and its state."""
+
+    trace: np.ndarray  # (n,)
+    place: np.ndarray  # (n,)
+    state: np.ndarray  # (n, d) in the precision of the log
+
+
+@dataclass(frozen=True, eq=False)
+class StateRows:
+    """The states of N traces at `places` (layer, token). `groups`: row groups of shards, each with the number of the
+    trace and the place of every row, -1 where it is not asked for; those without a row that is are left out.
+    """
+
+    width: int
+    places: tuple[tuple[int, int], ...]
+    groups: tuple[tuple[str, int, np.ndarray, np.ndarray], ...]
+
+    @property
+    def count(self) -> int:
+        return sum(int((trace != NOWHERE).sum()) for _, _, trace, _ in self.groups)
+
+    def counts(self, traces: int) -> np.ndarray:
+        """How many states each of so many traces has."""
+        found = np.zeros(traces, np.int64)
+        for _, _, trace, _ in self.groups:
+            np.add.at(found, trace[trace != NOWHERE], 1)
+        return found
+
+    def only(self, keep: np.ndarray, place: int | None = None) -> StateRows:
+        """Those of the traces in a mask, and at one place."""
+        groups = []
+        for file, number, trace, where in self.groups:
+            wanted = (trace != NOWHERE) & keep[trace]
+            wanted &= (where == place) if place is not None else True
+            if wanted.any():
+                groups.append((file, number, np.where(wanted, trace, NOWHERE), where))
+        return StateRows(self.width, self.places, tuple(groups))
+
+    def at(self, places: Sequence[int]) -> StateRows:
+        """Those at some of the places, by their numbers."""
+        renumbered = np.full(len(self.places), NOWHERE, np.int32)
+        renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
+        groups = []
+        for file, number, trace, place in self.groups:
+            own = np.where(place == NOWHERE, NOWHERE, renumbered[place])
+            wanted = np.where(own == NOWHERE, NOWHERE, trace)
+            if (wanted != NOWHERE).any():
+                groups.append((file, number, wanted, own))
+        return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
+
+    def batches(self, extra: int = 0, gathered: bool = True) -> Iterator[Batch]:
+        """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
+        columns that each row will have besides its state.
+        """
+        most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
+        waiting: list[Batch] = []
+        held = 0
+        for file, number, trace, place in self.groups:
+            wanted = trace != NOWHERE
+            state = self._read(file, number)
+            made = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
+            for start in range(0, len(made.trace), most):
+                piece = Batch(*(one[start : start + most] for one in made))
+                if waiting and (not gathered or held + len(piece.trace) > most):
+                    yield _together(waiting)
+                    waiting, held = [], 0
+                waiting.append(piece)
+                held += len(piece.trace)
+        if waiting:
+            yield _together(waiting)
+
+    def _read(self, file: str, number: int) -> np.ndarray:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as opened:  # not kept open: there may be more shards than a process may hold files
+            column = opened.read_row_group(number, columns=["state"])["state"].combine_chunks()
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        if flat.size != len(column) * self.width:
+            raise LogError(f"`{file}`: states are not all of {self.width} numbers: write them as a fixed-size list")
+        return flat.reshape(len(column), self.width)
+
+
+def _together(parts: Sequence[Batch]) -> Batch:
+    return parts[0] if len(parts) == 1 else Batch(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+
+
+def find_states(
+    log: Log, model: str, layers: Sequence[int], tokens: Sequence[int], ids: pl.Series
+) -> tuple[StateRows, str]:
+    """The states of these traces, and the name of the model that read them; by default the only one that there is,
+    and all of its places. ThinkbackError where the log has none.
+    """
+    known = log.hidden_models
+    if not known:
+        raise UnsuitableError(
+            "the log has no hidden states: add some (`[[states]]` of a recipe), or name other inputs with "
+            f"{argument('inputs')}"
+        )
+    if not model and len(known) > 1:
+        raise AmbiguousError(f"several models have hidden states, {listed(known)}: name one with {argument('states')}")
+    require_known(model or known[0], known, f"no model `{model}` has hidden states in the log")
+    name = model or known[0]
+    table = f"hidden_states/{name}"
+    log.scan(table, ["trace_id", "layer", "token", "state"])  # bytes and types are checked here
+    kind = log.columns(table)["state"]
+    width = kind.size if isinstance(kind, pl.Array) else 0
+    read = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
+    there = sorted({pair for groups in read for *_, layer, token in groups for pair in _pairs(layer, token)})
+    asked = [("layer", layers, 0), ("token", tokens, 1)]
+    for what, wanted, at in asked:
+        for number in wanted:
+            have = sorted({pair[at] for pair in there})
+            if number not in have:
+                known_numbers = ", ".join(map(str, have[:MOST_NAMED])) + ", …" * (len(have) > MOST_NAMED)
+                raise UnknownError(f"`{table}` has no {what} {number}; it has {known_numbers}")
+    places = [p for p in there if (not layers or p[0] in layers) and (not tokens or p[1] in tokens)]
+    order = ids.to_frame("trace_id").with_row_index("number")
+    groups = []
+    for of_shard in read:
+        for file, number, traces, layer, token in of_shard:
+            trace = traces.to_frame("trace_id").join(order, on="trace_id", how="left", maintain_order="left")["number"]
+            place = np.full(len(layer), NOWHERE, np.int32)
+            for at, (own_layer, own_token) in enumerate(places):
+                place[(layer == own_layer) & (token == own_token)] = at
+            numbers = trace.cast(pl.Int64).fill_null(NOWHERE).to_numpy()
+            numbers = np.where(place == NOWHERE, NOWHERE, numbers)
+            if (numbers != NOWHERE).any():
+                groups.append((file, number, numbers, place))
+    return StateRows(width, tuple(places), tuple(groups)), name
+
+
+def _keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]:
+    """Of each row group of a shard the traces, layers and tokens."""
+    import pyarrow.parquet as pq
+
+    made = []
+    with pq.ParquetFile(Path(file)) as opened:
+        for number in range(opened.num_row_groups):
+            keys = opened.read_row_group(number, columns=["trace_id", "layer", "token"])
+            traces = pl.Series("trace_id", keys["trace_id"]).cast(pl.String)
+            layer, token = (keys[name].to_numpy() for name in ("layer", "token"))
+            made.append((file, number, traces, layer, token))
+    return made
+
+
+def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, b in np.unique(np.stack([layer, token], axis=1), axis=0)]
+
 
 MOST_BYTES = 2**32
 """Of the rows, in single precision, that a model takes which needs all of them at once."""

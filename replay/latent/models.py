@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import EmptyError, PackageError
+from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, shown
+from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
 WHAT = "a verifier of kind `xgboost`"
@@ -44,36 +45,14 @@ ITERATIONS = 1_000
 HELD_OUT = 5
 """One question of so many is held out of a network's training, to choose the epoch by."""
 
-
-class _FitSettings(Protocol):
-    """What of the settings a model reads."""
-
-    @property
-    def depth(self) -> int:
-        """Of trees."""
-
-    @property
-    def eta(self) -> float:
-        """How much of a tree is added."""
-
-    @property
-    def rounds(self) -> int:
-        """Trees."""
-
-    @property
-    def seed(self) -> int:
-        """Of all that is drawn."""
-
-
 Document = Mapping[str, Any]
-FitAll = Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, _FitSettings], list[Document]]
 Scorer = Callable[[np.ndarray], np.ndarray]
 Layer = dict[str, Any]
 Learner = Callable[[np.ndarray, np.ndarray, np.ndarray, int], list[Layer]]
 
 
 def _fit_boosted(
-    rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: _FitSettings
+    rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: VerifierSettings
 ) -> list[Document]:
     """A model in XGBoost's own JSON for each part of the traces."""
     xgboost = import_xgboost(WHAT)
@@ -154,7 +133,7 @@ def _boosted_scorer(model: Document) -> Scorer:
 
 def _fit_network(
     kind: str, learner: Learner, rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray],
-    groups: np.ndarray, settings: _FitSettings,
+    groups: np.ndarray, settings: VerifierSettings,
 ) -> list[Document]:  # fmt: skip
     """A chain of layers for each part of the traces; of networks those of the epoch best on held-out questions."""
     whole = rows.whole(kind)
@@ -314,7 +293,7 @@ class _ModelKind:
     (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,).
     """
 
-    fit: FitAll
+    fit: Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, VerifierSettings], list[Document]]
     scorer: Callable[[Document], Scorer]
 
 
@@ -324,3 +303,51 @@ MODELS: Mapping[str, _ModelKind] = {
     "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
     "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
 }
+
+
+STATES = "states"
+"""The input that stands for hidden states."""
+
+AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
+    "mean": np.nanmean,
+    "min": np.nanmin,
+    "max": np.nanmax,
+    "median": np.nanmedian,
+}
+"""How the scores of a trace's states become one."""
+ONE, EACH, MEAN = "one", "each", "mean"
+PLACES = (ONE, EACH, MEAN)
+"""One model over all places, which reads layer and token; a model and a verifier for each; a model for each, and their
+scores together.
+"""
+
+
+@dataclass(frozen=True)
+class VerifierSettings:
+    """The settings of a fit; `docs/latent.md` says what each does. `rounds` and `depth`, `eta` are XGBoost's."""
+
+    name: str
+    model: str = setting("xgboost", choices=MODELS)
+    inputs: tuple[str, ...] = (STATES,)
+    states: str = ""
+    layers: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    places: str = setting(ONE, choices=PLACES)
+    aggregate: str = setting("mean", choices=AGGREGATES)
+    pools: tuple[str, ...] = ()
+    folds: int = setting(5, low=0, high=1_000)
+    depth: int = setting(5, low=1, high=16)
+    eta: float = setting(0.1, above=0, high=1)
+    rounds: int = setting(30, low=1, high=10_000)
+    seed: int = setting(0, low=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.name.strip() or not self.name.isprintable():
+            raise InvalidError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
+        if self.folds == 1:
+            raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
+        if not self.inputs:
+            raise InvalidError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
+        if STATES not in self.inputs and self.places != ONE:
+            raise ConflictError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")

@@ -6,19 +6,133 @@ mean of their probabilities. Nothing here is kept; areas are measured on traces 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from replay.latent.model_rows import ModelRows
-from replay.latent.models import MODELS
-from replay.latent.placed_traces import PlacedTraces, PlaceRows
-from replay.latent.traced_values import NO_FOLD, Traces
-from replay.latent.verifier_settings import VerifierSettings
-from toolkit.stats import Interval, PairedInterval
+from replay.latent.model_rows import NO_FOLD, ModelRows, StateRows, Traces, find_states, question_groups
+from replay.latent.models import MODELS, VerifierSettings
+from toolkit.log import Log, collect
+from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
+
+KEPT_BYTES = 2**29
+"""Of states that are held at once: the log is read again for places beyond them."""
+
+
+class _PlaceRows(NamedTuple):
+    """The states (n, d) of one place, in single precision, and the numbers (n,) of their traces."""
+
+    place: int
+    trace: np.ndarray
+    state: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedTraces:
+    """N judged first attempts whose states a model read. `keys`: trace_id, example_id, dataset, pool; `unit` (N,):
+    questions that are asked alike, or are of one cluster, have one number; `right`, `train` (N,): whether a trace is
+    right, and whether it is trained on (all others are measured); `left_out`: traces beyond those that are taken.
+    """
+
+    keys: pl.DataFrame
+    unit: np.ndarray
+    right: np.ndarray
+    train: np.ndarray
+    states: StateRows
+    left_out: int = 0
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        return self.states.places
+
+    @property
+    def units(self) -> int:
+        return int(self.unit.max(initial=-1)) + 1
+
+    def of(self, column: str, value: object) -> np.ndarray:
+        """Which traces (N,) have a value in a column of the keys."""
+        return (self.keys[column] == value).to_numpy()
+
+    def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
+        """The states of each place, or of some, by number; as many at once as are held in memory."""
+        wanted = list(range(len(self.places)) if places is None else places)
+        size, width = len(self.right), self.states.width
+        each = max(1, KEPT_BYTES // max(1, 4 * size * width))
+        every = np.ones(size, bool)
+        for start in range(0, len(wanted), each):
+            chunk = wanted[start : start + each]
+            column = np.full(len(self.places), -1)
+            column[chunk] = np.arange(len(chunk))
+            held = np.zeros((len(chunk), size, width), np.float32)
+            there = np.zeros((len(chunk), size), bool)
+            for batch in self.states.only(every).batches():
+                own = column[batch.place] >= 0
+                where = column[batch.place[own]], batch.trace[own]
+                held[where], there[where] = batch.state[own], True
+            for number, place in enumerate(chunk):
+                yield _PlaceRows(place, np.flatnonzero(there[number]), held[number][there[number]])
+
+
+def placed_traces(
+    log: Log, states: str, train: pl.Series, measured: pl.Series, most: int, seed: int = 0
+) -> PlacedTraces | None:
+    """The judged first attempts of some examples, by their ids, that have states of a model; None where none has.
+
+    At most so many of each data set, pool, and part (trained on or measured) are taken: those of questions drawn by the
+    seed. Copies of questions that are trained on are not measured.
+    """
+    known = train.implode(), measured.implode()
+    examples = log.scan("examples", ["example_id", "dataset"]).filter(
+        pl.col("example_id").is_in(known[0]) | pl.col("example_id").is_in(known[1])
+    )
+    rows = log.scan("traces", ["trace_id", "example_id", "pool", "action", "correct"]).filter(
+        pl.col("action") == "solve", pl.col("correct").is_not_null()
+    )
+    own = log.scan(f"hidden_states/{states}", ["trace_id"]).unique()
+    frame = collect(rows.join(examples, on="example_id").join(own, on="trace_id", how="semi"), log)
+    frame = frame.join(question_groups(log), on="example_id").with_columns(train=pl.col("example_id").is_in(known[0]))
+    seen = frame.filter("train")["group"].unique()
+    frame = frame.filter(pl.col("train") | ~pl.col("group").is_in(seen.implode()))
+    if frame.is_empty():
+        return None
+    taken = _drawn(frame, most, seed).sort("trace_id")
+    found, _ = find_states(log, states, (), (), taken["trace_id"])
+    return PlacedTraces(
+        keys=taken.select("trace_id", "example_id", "dataset", "pool"),
+        unit=unit_numbers(taken["group"]),
+        right=taken["correct"].to_numpy().astype(bool),
+        train=taken["train"].to_numpy(),
+        states=found,
+        left_out=frame.height - taken.height,
+    )
+
+
+def _drawn(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
+    """The first traces of each data set, pool and part, question by question in an order drawn by the seed."""
+    groups = frame["group"].unique().sort()
+    order = pl.Series("order", np.random.default_rng(seed).permutation(len(groups)))
+    ranked = frame.join(pl.DataFrame({"group": groups, "order": order}), on="group").sort("order", "trace_id")
+    return ranked.filter(pl.int_range(pl.len()).over("dataset", "pool", "train") < most)
+
+
+def restricted(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
+    """The same with some of the traces (N,) alone."""
+    number = np.where(on, np.cumsum(on) - 1, -1)
+    kept = traces.states.only(on)
+    groups = tuple((file, at, np.where(trace >= 0, number[trace], -1), place) for file, at, trace, place in kept.groups)
+    return replace(
+        traces,
+        keys=traces.keys.filter(pl.Series(on)),
+        unit=unit_numbers(traces.unit[on]),
+        right=traces.right[on],
+        train=traces.train[on],
+        states=replace(kept, groups=groups),
+    )
+
 
 FEWEST = 20
 """Traces to train on below which nothing is fitted."""
@@ -55,7 +169,7 @@ def _probe_scores(
 
 
 def score_table(
-    traces: PlacedTraces, train: np.ndarray, rows: Iterable[PlaceRows], settings: VerifierSettings = PROBE
+    traces: PlacedTraces, train: np.ndarray, rows: Iterable[_PlaceRows], settings: VerifierSettings = PROBE
 ) -> np.ndarray:
     """Scores (N, P) of the measured traces by the classifier of each place, fitted on the traces of a mask (N,).
 
@@ -144,3 +258,129 @@ def own_less(areas: Mapping[tuple[str, str], Influenced], level: float = 0.95) -
         for (trained, measured), area in areas.items()
         if trained != measured and (measured, measured) in areas
     }
+
+
+SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
+"""Shares of right traces to train on."""
+HALVINGS = 5
+"""How often the number of questions to train on is halved."""
+MOST_OF_ALL = 0.8
+"""Share of the questions to train on that each seed draws for a comparison of models."""
+
+
+@dataclass(frozen=True)
+class SeededArea:
+    """Areas of several seeds: their median and the ends of what they reach, and their mean with its interval.
+
+    `size`: what the training rows were (their number of questions, or their share of right traces); `rows`: of traces.
+    """
+
+    size: float
+    rows: int
+    median: float
+    least: float
+    most: float
+    mean: Interval
+
+
+@dataclass(frozen=True)
+class ModelArea(SeededArea):
+    """Areas of a kind of model at one token, `size` questions to train on."""
+
+    model: str
+    layer: int
+    token: int
+
+
+def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
+    known = [one.estimate for one in areas if not np.isnan(one.estimate)]
+    if not known:
+        return None
+    return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
+
+
+def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
+    """The training traces (N,) of so many questions, drawn by the seed: more of them hold those of fewer."""
+    known = np.unique(traces.unit[traces.train])
+    drawn = np.random.default_rng(seed).permutation(known)[:count]
+    return np.asarray(traces.train & np.isin(traces.unit, drawn))
+
+
+def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """As many training traces (N,) of each part, a mask (N,), as the smallest one has: drawn by the seed, from as many
+    questions as there are.
+    """
+    order = np.random.default_rng(seed).permutation(len(traces.right))
+    inside = {name: order[(part & traces.train)[order]] for name, part in parts.items()}
+    least = min(len(drawn) for drawn in inside.values())
+    found = {}
+    for name, drawn in inside.items():
+        turn = pl.DataFrame({"unit": traces.unit[drawn]}).select(pl.int_range(pl.len()).over("unit")).to_series()
+        found[name] = np.zeros(len(traces.right), bool)
+        found[name][drawn[np.argsort(turn.to_numpy(), kind="stable")[:least]]] = True
+    return found
+
+
+def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
+    """So many training traces (N,), a share of them right, drawn by the seed."""
+    rng = np.random.default_rng(seed)
+    right, wrong = (
+        rng.permutation(np.flatnonzero(traces.train & is_right)) for is_right in (traces.right, ~traces.right)
+    )
+    count = round(share * rows)
+    found = np.zeros(len(traces.right), bool)
+    found[np.concatenate([right[:count], wrong[: rows - count]])] = True
+    return found
+
+
+def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
+    """How many training traces there are at most for every share of right ones."""
+    right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
+    return int(min(min(right / share, wrong / (1 - share)) for share in shares))
+
+
+def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
+    """What a verifier of some places is worth by how many questions it is trained on: all, half, a quarter, …"""
+    held = list(traces.at(places))
+    whole = len(np.unique(traces.unit[traces.train]))
+    for count in sorted({whole >> halved for halved in range(HALVINGS)}):
+        drawn = [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
+        if (found := _of(traces, drawn, held, count, level)) is not None:
+            yield found
+
+
+def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
+    """What a verifier of some places is worth by the share of right ones among as many traces to train on."""
+    held, rows = list(traces.at(places)), _even_rows(traces)
+    for share in SHARES:
+        drawn = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
+        if (found := _of(traces, drawn, held, share, level)) is not None:
+            yield found
+
+
+def _of(
+    traces: PlacedTraces, drawn: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
+) -> SeededArea | None:
+    areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in drawn]
+    found = _seeded(areas, level)
+    return None if found is None else SeededArea(size, int(drawn[0].sum()), *found)
+
+
+def by_model(
+    traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
+) -> Iterator[ModelArea]:
+    """What classifiers of one place are worth by the kind of model, each seed on questions that it draws."""
+    count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
+    drawn = [_some_questions(traces, count, seed) for seed in range(seeds)]
+    held = list(traces.at(places))
+    areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
+    for seed, train in enumerate(drawn):
+        for model in models:
+            table = score_table(traces, train, held, replace(PROBE, model=model, seed=seed))
+            for place in places:
+                areas[model, place].append(pooled(traces, table[:, place], ~traces.train))
+    for (model, place), own in areas.items():
+        layer, token = traces.places[place]
+        found = _seeded(own, level)
+        if found is not None:
+            yield ModelArea(count, int(drawn[0].sum()), *found, model, layer, token)

@@ -14,7 +14,7 @@ import polars as pl
 from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.latent.fitting import fit_verifier as fit
-from replay.latent.verifier_settings import ONE, STATES, VerifierSettings
+from replay.latent.models import ONE, STATES, VerifierSettings
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
 from replay.runs.passes.reuse import question_hashes

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.latent.models import MODELS
-from replay.latent.verifier_settings import AGGREGATES, PLACES
+from replay.latent.models import AGGREGATES, MODELS, PLACES
 from thinkback.options import described
 
 TRAIN = ("--train-on", "split='train'", "--name", "latent")

@@ -22,11 +22,9 @@ from replay.studies.factcheck.fidelity import (
     _Line,
     check_simulation,
     check_table,
-    signs,
 )
 from replay.studies.factcheck.published import PublishedPool
-from replay.studies.factcheck.runs import SURROGATE
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log
@@ -168,7 +166,8 @@ def signs_of(name: str, seeds: int, folder: Path) -> dict[str, str]:
     numbers: dict[str, list[float]] = {}
     for seed in range(seeds):
         log = simulate_claims(folder / f"{name}-{seed}", name, traces=SIZES[name], seed=seed)
-        for one in signs(log, name, f"n{SIZES[name]}"):
+        setting = fidelity._simulated_setting(f"n{SIZES[name]}", resamples=1)
+        for one in (one for pool in POOLS[name] for one in fidelity._signs(log, pool, setting)):
             numbers.setdefault(one.what, []).append(one.simulated)
     found: dict[str, str] = {}
     for what, values in numbers.items():

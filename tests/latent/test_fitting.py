@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 from generate.simulation.planted import PlantedModel, simulate_planted
-from replay.latent import fitting, material, models, state_rows
+from replay.latent import fitting, model_rows, models
 from replay.latent.fitting import FittedVerifier, fit_verifier
+from replay.latent.model_rows import Traces
+from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
-from replay.latent.traced_values import Traces
-from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
@@ -201,14 +201,14 @@ def _by_fold(scores: pl.DataFrame) -> list[pl.DataFrame]:
 def test_shuffled_labels_give_a_half_on_trained_questions_on_average(
     path: Path, kind: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, found = material.read_traces, []
+    read, found = fitting.read_traces, []
     for seed in range(100, 100 + shuffles):
 
         def shuffled(*asked: Any, seed: int = seed) -> Traces:
             traces = read(*asked)
             return replace(traces, right=np.random.default_rng(seed).permutation(traces.right))
 
-        monkeypatch.setattr(material, "read_traces", shuffled)
+        monkeypatch.setattr(fitting, "read_traces", shuffled)
         scored = fit_verifier(str(path), TRAIN, replace(QUICK, model=kind)).scores
         keys = shuffled(open_log(path), (), ())
         right = keys.keys.select("trace_id", right=pl.Series(keys.right))
@@ -295,7 +295,7 @@ def test_aggregates_are_of_the_scores_of_places(path: Path) -> None:
 def test_external_memory_and_small_batches_give_the_same_scores(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fit_verifier(str(path), TRAIN, QUICK).scores.drop("latency_s", "device_s")
     monkeypatch.setattr(models, "IN_MEMORY", 0)
-    monkeypatch.setattr(state_rows, "BATCH_BYTES", 5_000)
+    monkeypatch.setattr(model_rows, "BATCH_BYTES", 5_000)
     after = fit_verifier(str(path), TRAIN, QUICK).scores.drop("latency_s", "device_s")
     joined = before.join(after, on="trace_id", suffix="_after")
     assert (joined["score"] - joined["score_after"]).abs().max() < 1e-6

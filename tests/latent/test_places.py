@@ -11,19 +11,26 @@ import pytest
 
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.data.conditions import matching
-from replay.latent import placed_traces as placing
+from replay.latent import place_probes
 from replay.latent.place_probes import (
     PROBE,
+    PlacedTraces,
+    _even_rows,
     _probe_scores,
+    _some_questions,
+    _some_right,
+    by_model,
+    by_questions,
+    by_share,
     joint,
     location_map,
     mean_area,
+    placed_traces,
     pooled,
+    restricted,
     score_table,
     transfer,
 )
-from replay.latent.placed_traces import PlacedTraces, placed_traces, restricted
-from replay.latent.probe_samples import _even_rows, _some_questions, _some_right, by_model, by_questions, by_share
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.stats.curves.roc import Influenced
 
@@ -161,7 +168,7 @@ def test_no_more_traces_are_taken_than_asked_for(log: Log) -> None:
 def test_states_are_the_same_however_many_places_are_held(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = taken(log)
     whole = list(traces.at())
-    monkeypatch.setattr(placing, "KEPT_BYTES", 1)
+    monkeypatch.setattr(place_probes, "KEPT_BYTES", 1)
     for one, other in zip(whole, traces.at(), strict=True):
         assert one.place == other.place
         np.testing.assert_array_equal(one.trace, other.trace)

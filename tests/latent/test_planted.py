@@ -9,8 +9,8 @@ import pytest
 
 from generate.simulation.planted import STATES, VERIFIER, PlantedModel, simulate_planted
 from replay.latent.fitting import fit_verifier
+from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
-from replay.latent.verifier_settings import VerifierSettings
 from tests.latent.planted import areas, best_of_n, scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, validate_log

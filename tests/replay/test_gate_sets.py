@@ -25,8 +25,9 @@ from replay.gatefit.gate_set import (
     rule_gates,
     scopes_of,
 )
-from replay.studies.recovery.cost_tables import _at_rates, _band_panel
+from replay.studies.recovery.figures import _band_panel
 from replay.studies.recovery.study import _told_among
+from replay.studies.recovery.tables import _at_rates
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from replay.studies.factcheck.cases import Cases, cases_csv, cases_markdown, cases_told, example_cases
-from replay.studies.factcheck.runs import replay_methods
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
 from toolkit.log import write_log
 
 # gold, and answer and score of each trace; with the thesis's margin of 0.15 from three traces on

@@ -14,10 +14,9 @@ from typer.testing import Result
 from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
 from replay.analyses.budgets.wall_clock import _scored_pools
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.budgets import sensitivity
 from replay.studies.factcheck.figures import _budget_panels
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, compared, replay_methods
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, compared, replay_methods
+from replay.studies.factcheck.study import sensitivity
 from replay.studies.kit.cells import cell
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows, simulated, tables, written

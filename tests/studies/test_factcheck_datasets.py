@@ -16,7 +16,7 @@ from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
-from replay.studies.factcheck.setting import FactcheckSetting, datasets_without, label_spaces, own_pools
+from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, own_pools
 from replay.studies.factcheck.tables import quality
 from replay.studies.kit.published import PublishedDataset
 from tests.show.test_paper import NARROW, WIDE, assert_whole
@@ -91,7 +91,7 @@ def test_a_data_set_without_the_named_pool_is_left_out_and_named(
     monkeypatch.setattr("replay.studies.factcheck.study.study_dataset", lambda log, dataset, *rest: dataset)
     monkeypatch.setattr(
         "replay.studies.factcheck.report.report_of",
-        lambda studies, name, width, lacking: tb.StudyReport(" and ".join(studies), {}, dict),
+        lambda studies, name, width, lacking: tb.StudyReport(" and ".join(studies), {}, {}),
     )
     assert tb.study_factcheck(path, **ASKED).title == "claimdecomp and quantemp"
     made = tb.study_factcheck(path, pool="of-claimdecomp", **ASKED)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulation.grid import simulate_tables
-from replay.studies.factcheck.setting import listwise_verifiers
+from replay.studies.factcheck.runs import listwise_verifiers
 from tests.studies.claims import rows, tables, written
 from thinkback.app import app
 from toolkit.log import open_log

@@ -53,6 +53,7 @@ def rows_of(part: Part) -> Iterator[Row]:
     yield Row(("long",), Policy(0.25), {}, {}, frozenset())
 
 
+PLAIN = Surroundings["Part"](simulated=False)
 SHEET = Sheet[Part](
     "quality",
     "Quality",
@@ -85,7 +86,7 @@ def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() 
 
 
 def test_one_data_set_is_named_in_the_title_alone() -> None:
-    table = laid_out(SHEET, [Part("math500")], Surroundings(suffix=", log"))
+    table = laid_out(SHEET, [Part("math500")], Surroundings(simulated=False, suffix=", log"))
     assert table.title == "Table 2: Quality, log"
     heads = ["Policy", "Accuracy", "Accuracy published", "difference", "Tokens", "Own", "Lacking", "paper's"]
     assert [column.name for column in table.columns] == heads
@@ -108,7 +109,7 @@ def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
 
 def test_a_gap_is_told_where_it_makes_a_dash() -> None:
     gaps = (Gap("of lacking", frozenset({"lacking"})), Gap("of tokens", frozenset({"tokens"})), Gap("always"))
-    table = laid_out(SHEET, [Part("math500")], Surroundings(gaps=lambda sheet, parts: gaps))
+    table = laid_out(SHEET, [Part("math500")], Surroundings(simulated=False, gaps=lambda sheet, parts: gaps))
     assert table.below[3:] == ("of lacking", "always")
 
 
@@ -120,7 +121,7 @@ def test_what_holds_for_all_data_sets_is_said_once() -> None:
 
 def test_a_sheet_that_is_not_needed_is_no_table() -> None:
     never = Sheet[Part]("none", "None", (), (), rows_of, needed=lambda parts: False)
-    assert list(tables_of([SHEET, never], [Part("math500")], Surroundings())) == ["quality"]
+    assert list(tables_of([SHEET, never], [Part("math500")], PLAIN)) == ["quality"]
 
 
 def test_rows_of_a_frame() -> None:
@@ -133,10 +134,11 @@ def test_rows_of_a_frame() -> None:
 
 def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
     drawn = []
-    table = laid_out(SHEET, [Part("math500")], Surroundings())
+    table = laid_out(SHEET, [Part("math500")], PLAIN)
     report = StudyReport(
-        "A study", {"quality": table}, lambda: drawn.append(1) or {}, {"Notes": ["first", "second"], "None": []},
-        {"study": "a"}, {"main": {"x-1": "no gold"}}, files={"gate.json": "{}"}, simulated=True,
+        "A study", {"quality": table}, {"study": "a"}, lambda: drawn.append(1) or {},
+        {"Notes": ["first", "second"], "None": []}, {"main": {"x-1": "no gold"}},
+        files={"gate.json": "{}"}, simulated=True,
     )  # fmt: skip
     assert not drawn
     out = report.save(tmp_path / "out")
@@ -156,7 +158,7 @@ def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
 
 def test_reports_name_the_files_of_tables_for_programs(tmp_path: Path) -> None:
     sheets = SHEET, replace(SHEET, name="every", title="Every setting", printed=False)
-    out = StudyReport("A study", tables_of(sheets, [Part("math500")], Surroundings()), dict).save(tmp_path / "out")
+    out = StudyReport("A study", tables_of(sheets, [Part("math500")], PLAIN), {}).save(tmp_path / "out")
     for name in ("report.md", "report.tex"):
         text = (out / name).read_text()
         assert text.count("Every setting") == 1
@@ -175,11 +177,11 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
 
 def test_a_works_numbers_stand_after_all_columns_where_some_row_has_them() -> None:
     general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
-    assert [one.name for one in laid_out(general, [Part("MATH500")], Surroundings()).columns] == ["Policy", "Accuracy"]
+    assert [one.name for one in laid_out(general, [Part("MATH500")], PLAIN).columns] == ["Policy", "Accuracy"]
     own = beside(
         numbers("Accuracy", "accuracy", metric="known"), "accuracy_pct", "published %", "published_accuracy_pct"
     )
-    table = laid_out(replace(general, columns=(own,)), [Part("MATH500")], Surroundings())
+    table = laid_out(replace(general, columns=(own,)), [Part("MATH500")], PLAIN)
     assert [one.name for one in table.columns] == ["Policy", "Accuracy", "published %"]
     assert [row[-1] for row in table.rows] == [59.0, None]
 

@@ -15,9 +15,8 @@ from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
 from replay.studies.kit.report import StudyReport
-from replay.studies.latent.signals import OVER
 from replay.studies.latent.study import LatentStudy
-from replay.studies.latent.verdicts import Answer, Gain, _gain_verdict, _VerdictOn
+from replay.studies.latent.verdicts import OVER, Answer, Gain, _gain_verdict, _VerdictOn
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.worth import HONEST, WHOLE, worth_of_log

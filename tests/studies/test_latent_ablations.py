@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
-from replay.latent.placed_traces import placed_traces
-from replay.latent.probe_samples import as_many
+from replay.latent.place_probes import as_many, placed_traces
 from replay.studies.kit.report import drawn
-from replay.studies.latent import ablations
-from replay.studies.latent.ablations import ablations_of
+from replay.studies.latent import study as studied
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.report import study_latent
 from replay.studies.latent.study import (
@@ -27,6 +25,7 @@ from replay.studies.latent.study import (
     VOTES,
     LatentSetting,
     LatentStudy,
+    ablations_of,
     study_log,
 )
 from replay.studies.latent.tables import ABLATION_SHEETS
@@ -92,7 +91,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 @pytest.fixture(scope="module")
 def ablated(log: Log) -> tuple[LatentStudy, ...]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ablations, "find_spec", lambda name: None)  # torch takes seconds to import
+        patch.setattr(studied, "find_spec", lambda name: None)  # torch takes seconds to import
         made = study_log(log, ASKED)
         return tuple(replace(one, ablations=ablations_of(one, made)) for one in made)
 
@@ -171,7 +170,7 @@ def test_conditional_self_correction_is_that_of_a_plain_loop(ablated: tuple[Late
 
 @pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow)])
 def test_figures_are_whole(ablated: tuple[LatentStudy, ...], width: float) -> None:
-    made = drawn(FIGURES, ablated[0], width)
+    made = drawn(FIGURES, ablated[:1], width)
     assert set(FIGURES) == set(made)
     for figure in made.values():
         assert figure.get_figwidth() == width
@@ -181,7 +180,7 @@ def test_figures_are_whole(ablated: tuple[LatentStudy, ...], width: float) -> No
 
 def test_what_a_log_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = PlantedModel(places=1, dimensions=2)
-    monkeypatch.setattr(ablations, "find_spec", lambda name: None)
+    monkeypatch.setattr(studied, "find_spec", lambda name: None)
     drawn = simulate_planted(tmp_path / "drawn", examples=80, traces=3, seed=3, model=model)
     plain = study_log(drawn, ASKED)
     missing = ablations_of(plain[0], plain).missing

@@ -13,10 +13,9 @@ import pytest
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.runs.saved.provenance import PolicyRecord
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.interventions import InterventionSetting, choose
-from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.rows import comparisons, limit
-from replay.studies.recovery.study import DatasetStudy, _study_dataset
+from replay.studies.recovery.study import DatasetStudy, InterventionSetting, _study_dataset, choose
+from replay.studies.recovery.tables import comparisons, limit
+from replay.studies.recovery.tables import tables as tables_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED

@@ -15,9 +15,8 @@ from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
 from replay.studies.kit.cells import told_left_out
 from replay.studies.recovery.figures import missing_figures
-from replay.studies.recovery.interventions import caveats
-from replay.studies.recovery.report import tables as tables_of
-from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.study import DatasetStudy, caveats
+from replay.studies.recovery.tables import tables as tables_of
 from tests.studies.test_recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log

@@ -17,9 +17,9 @@ from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.analyses.recommend.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
 from replay.studies.recovery.figures import FEWEST, FIGURES
-from replay.studies.recovery.report import _report_of, study_recovery, tables
-from replay.studies.recovery.rows import comparisons
+from replay.studies.recovery.report import _report_of, study_recovery
 from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.tables import comparisons, tables
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, open_log, write_log

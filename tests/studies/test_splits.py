@@ -9,7 +9,7 @@ import pytest
 
 from replay.data.conditions import reported
 from replay.data.contents import read_contents
-from replay.studies.factcheck.setting import pools_of
+from replay.studies.factcheck.runs import pools_of
 from tests.studies.claims import simulated, written
 from toolkit.log import Log, open_log
 

@@ -10,8 +10,8 @@ import pytest
 
 import thinkback as tb
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, _OrderGap, signs
-from replay.studies.factcheck.budgets import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
 from toolkit.show import ShownInterval

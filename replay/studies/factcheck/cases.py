@@ -10,12 +10,11 @@ import polars as pl
 
 from replay.runs.explain.explain import explain
 from replay.runs.result.result import Result
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, Methods, method_policies
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, FactcheckSetting, Methods, method_policies
 from toolkit.errors import counted
 from toolkit.log import Log, collect
 from toolkit.printable import printable
-from toolkit.show import SIMULATED, Number, Table, TableColumn, Tick, Words
+from toolkit.show import SIMULATED, table_of
 
 NO_TEXT = "the log has no texts of traces"
 
@@ -60,7 +59,6 @@ class Case:
 
     @property
     def best(self) -> float | None:
-        """The best score of its traces."""
         return max((one.score for one in self.traces if one.score is not None), default=None)
 
 
@@ -73,21 +71,9 @@ class Cases:
 
 
 COLUMNS = (
-    TableColumn("Case", Words(), "case"),
-    TableColumn("Claim", Words(), "example_id"),
-    TableColumn("Text of the claim", Words(), "claim"),
-    TableColumn("Gold", Words(), "gold"),
-    TableColumn("Method", Words(), "method"),
-    TableColumn("Answer", Words(), "answer"),
-    TableColumn("Right", Tick("true", "false"), "right"),
-    TableColumn("Stops after", Number(0), "stops_after"),
-    TableColumn("Trace", Number(0), "trace"),
-    TableColumn("Trace's answer", Words(), "trace_answer"),
-    TableColumn("Trace is right", Tick("true", "false"), "trace_right"),
-    TableColumn("Score", Number(4), "score"),
-    TableColumn("Margin after it", Number(4), "margin"),
-    TableColumn("Text of the trace", Words(), "text"),
-)
+    "dataset", "case", "example_id", "claim", "gold", "method", "answer", "right", "stops_after", "trace",
+    "trace_answer", "trace_right", "score", "margin", "text",
+)  # fmt: skip
 
 
 def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
@@ -97,8 +83,8 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
          t.right, t.score, t.margin, t.text)
         for dataset, found in cases for c in found.found for t in c.traces
     ]  # fmt: skip
-    whole = Table("", (TableColumn("Dataset", Words(), "dataset"), *COLUMNS), tuple(rows))
-    return whole.csv({"simulated": "true"} if simulated else {})
+    frame = pl.DataFrame(rows, schema=COLUMNS, orient="row", infer_schema_length=None)
+    return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
 def cases_told(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:

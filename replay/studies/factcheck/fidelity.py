@@ -25,8 +25,7 @@ from replay.studies.factcheck.published import (
     published,
     published_pools,
 )
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, replay_methods
-from replay.studies.factcheck.setting import FactcheckSetting
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_methods
 from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import InvalidError, argument
@@ -257,9 +256,9 @@ GOLD = FIT["gold"]
 FIRST_FIVE = "first 5 traces"
 
 
-def _simulated_setting(pool: str, cap: int = CAP, resamples: int = RESAMPLES) -> FactcheckSetting:
+def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
     """What is asked of a simulated log."""
-    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, cap, asked={"where": TEST, "resamples": resamples})
+    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": resamples})
 
 
 def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
@@ -317,7 +316,7 @@ def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
 
 
 def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
-    numbers, setting = published(name), _simulated_setting(pool, resamples=resamples)
+    numbers, setting = published(name), _simulated_setting(pool, resamples)
     for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
@@ -339,11 +338,6 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
             wanted = numbers.value(table, column, max_traces=cap, method=method)
             yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
-
-
-def signs(log: Log, name: str, pool: str) -> list[_HeldOutNumber]:
-    """The differences of table B.4 alone, of one log."""
-    return [one for of in POOLS[name] for one in _signs(log, of, _simulated_setting(pool, resamples=1))]
 
 
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:

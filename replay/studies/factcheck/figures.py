@@ -16,20 +16,7 @@ from replay.studies.factcheck.study import Study
 from replay.studies.kit.cells import reasons
 from replay.studies.kit.report import by_dataset
 from replay.studies.kit.sheet import said_of
-from toolkit.show import (
-    WIDTH,
-    DifferenceCurve,
-    Heat,
-    MethodPoint,
-    PlottedCurve,
-    ReliabilityPanel,
-    curves_figure,
-    differences_figure,
-    heat_figure,
-    reliability_figure,
-    trade_offs_figure,
-    warned,
-)  # fmt: skip
+from toolkit import show
 from toolkit.show.drawing.page import HIGHEST
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
@@ -50,7 +37,7 @@ DIFFERENCES = {
 CALLS = "verifier calls, k"
 
 
-def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]:
+def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Figure]:
     """The figures by the names of their files, each with the warnings of its runs; several data sets side by side."""
     made: dict[str, Figure] = {}
     setting = studies[0].setting
@@ -58,25 +45,25 @@ def figures(studies: Sequence[Study], width: float = WIDTH) -> dict[str, Figure]
     main = said_of(studies, lambda study: study.warnings[""])
     fixed = said_of(studies, lambda study: study.warnings["B.4"])
     if shown := {study.dataset: points for study in studies if (points := _trade_off(study))}:
-        made["figure_5_1"] = warned(trade_offs_figure(
+        made["figure_5_1"] = show.warned(show.trade_offs_figure(
             shown, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
             quality="Macro-F1", **around,
         ), main)  # fmt: skip
     for name, (title, lines) in BUDGETS.items():
         panels = [(study.dataset, panel) for study in studies for panel in _budget_panels(study, lines)]
         if panels:
-            made[name] = warned(curves_figure(
+            made[name] = show.warned(show.curves_figure(
                 [panel for _, panel in panels], scales=[dataset for dataset, _ in panels], title=title, x=CALLS,
                 y="Macro-F1, %", doubling=False, **around, banded=0,
                 note=f"paired differences, with their intervals: {name}_differences",
             ), fixed)  # fmt: skip
         if less := list(_differences(studies, DIFFERENCES[f"{name}_differences"])):
-            made[f"{name}_differences"] = warned(differences_figure(
+            made[f"{name}_differences"] = show.warned(show.differences_figure(
                 less, title="Paired differences under fixed verifier budgets", x=CALLS, y="Macro-F1, points",
                 published="published (random: one order)", **around,
             ), fixed)  # fmt: skip
     if scored := [panel for study in studies for panel in _reliability(study)]:
-        made["calibration"] = warned(reliability_figure(
+        made["calibration"] = show.warned(show.reliability_figure(
             scored, title="Calibration of the verifiers", x="mean score", y="right traces",
             note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **around,
         ), main)  # fmt: skip
@@ -88,17 +75,17 @@ def _served(study: Study) -> list[str]:
     return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
 
 
-def _trade_off(study: Study) -> dict[str, MethodPoint]:
+def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
     """Verifier calls and macro-F1 of these methods, beside the published points."""
     points = {}
     for name in _served(study):
         calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
         if calls is not None and quality is not None:
-            points[TITLES[name].removesuffix(" (baseline)")] = MethodPoint(calls, quality, _theirs(study, name))
+            points[TITLES[name].removesuffix(" (baseline)")] = show.MethodPoint(calls, quality, _theirs(study, name))
     return points
 
 
-def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str, list[PlottedCurve]]]:
+def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str, list[show.PlottedCurve]]]:
     """The lines of each pool whose budgets are known."""
     for fixed in study.budgets.pools:
         curves = []
@@ -108,12 +95,12 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
             diagnostic, theirs = bool(rows["diagnostic"][0]), tuple(study.points(fixed, order, k).items())
-            curves.append(PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
+            curves.append(show.PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
         if curves:
             yield f"{study.dataset}, {fixed.name}", curves
 
 
-def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[DifferenceCurve]:
+def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[show.DifferenceCurve]:
     """Paired differences in macro-F1, one order less another, in points: for each pair a panel a pool."""
     names = LINES | REFERENCES
     for first, second in pairs:
@@ -129,16 +116,16 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
                 )
                 theirs = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
-                yield DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
+                yield show.DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
 
 
-def _reliability(study: Study) -> Iterator[ReliabilityPanel]:
+def _reliability(study: Study) -> Iterator[show.ReliabilityPanel]:
     """Share of right traces over the verifier's score: a panel a verifier, where scores are chances."""
     for one in study.calibration:
         if one.found is not None and one.found.ece is not None and one.found.bins:
             known = [(p.score, p.label) for p in one.found.bins if p.label.estimate is not None]
             bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in known)
-            yield ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
+            yield show.ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
 
 
 HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
@@ -160,7 +147,7 @@ class _SweptSettings:
         return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
 
 
-def _setting_maps(swept: _SweptSettings, width: float = WIDTH) -> dict[str, Figure]:
+def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str, Figure]:
     """A figure each for macro-F1 and operations, by the names of their files.
 
     On a page that is too narrow for all minima, those of the framed setting stand for all.
@@ -174,7 +161,7 @@ def _setting_maps(swept: _SweptSettings, width: float = WIDTH) -> dict[str, Figu
         if figure.get_figheight() > HIGHEST:
             own = table.filter(pl.col("min_valid") == swept.margin.min_valid)
             figure = _map(swept, own, words, width, left_out=len(own) < len(table))
-        made[f"sensitivity_{metric}"] = warned(figure, swept.warnings)
+        made[f"sensitivity_{metric}"] = show.warned(figure, swept.warnings)
     return made
 
 
@@ -196,10 +183,10 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
             name = "adaptive" if first is None else f"surrogate from {first}"
             shown = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
             marked = (str(swept.cap), f"{own.threshold:g}") if least == own.min_valid else None
-            panels.append(Heat(f"{name}, min. {least}", *shown, cells, marked))
+            panels.append(show.Heat(f"{name}, min. {least}", *shown, cells, marked))
     notes = ["framed: the study's own margin, cap and minimum"] if any(panel.framed for panel in panels) else []
     notes += ["other minima: see the table `sensitivity`"] if left_out else []
-    return heat_figure(
+    return show.heat_figure(
         panels, columns=len(minima), title=f"{words}, by setting: {swept.dataset}", x="cap", y="margin", decimals=1,
         note="; ".join(notes), simulated=swept.simulated, width=width,
     )  # fmt: skip

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import isnan
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
 
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
-from replay.analyses.report.verifier_calibration import VerifierCalibration
 from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.sample import EVERY
-from replay.studies.factcheck.budgets import KEYS, MEASURED, SWEPT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
-from replay.studies.factcheck.study import Study
+from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
-from replay.studies.kit.cells import PolicyCells, reasons, shown
+from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
 from toolkit.show import Number, ShownInterval, TableColumn
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
@@ -144,8 +144,7 @@ PREDICTION_SETS = Sheet[Study](
         "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
         "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
         "alpha of them has no verified trace of their label",
-    ), group="variants",
-    needed=lambda studies: any(study.variants.coverage for study in studies),
+    ), group="variants", optional=True,
 )  # fmt: skip
 
 
@@ -332,65 +331,41 @@ SETTINGS_OF_KEYS = Sheet[Study](
 )  # fmt: skip
 
 
-def verifiers(study: Study) -> Iterator[Row]:
-    """Brier score, ECE and AUROC of each verifier."""
-    for one in study.calibration:
-        found = one.found
-        values: dict[str, Value] = {}
-        if found is not None:
-            values = {
-                "traces": found.n,
-                "claims": found.clusters,
-                "right": 100 * found.rate,
-                "score": found.score,
-                "brier": shown(found.brier),
-                "ece": shown(found.ece),
-                "chance": found.chance,
-                "auroc": None if found.auroc != found.auroc else found.auroc,
-            }
-        yield Row((one.verifier,), values=values)
-
-
 def _bins(study: Study) -> Iterator[Row]:
     """Share of right traces by score, against the mean score."""
     for one in study.calibration:
         for part in one.found.bins if one.found is not None else ():
-            values: dict[str, Value] = {
-                "traces": part.n,
-                "claims": part.clusters,
-                "score": None if part.label.estimate is None else 100 * part.score,
-                "right": shown(part.label, 100),
-            }
-            yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), values=values)
+            yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), part)
 
 
 def _missing(study: Study) -> Iterator[str]:
     yield from (one.missing for one in study.calibration if one.missing)
 
 
-def _has_bins(one: VerifierCalibration) -> bool:
-    return one.found is not None and bool(one.found.bins)
-
-
-COUNTED = (numbers("Traces", "traces", 0), numbers("Claims", "claims", 0))
+COUNTED = (numbers("Traces", "traces", 0, attrgetter("n")), numbers("Claims", "claims", 0, attrgetter("clusters")))
 CALIBRATION = (
     Sheet[Study](
         "calibration",
         lambda studies: f"Calibration of the verifiers, first {studies[0].calibration[0].cap} traces", ("Verifier",), (
-            *COUNTED, numbers("Right, %", "right", 1), numbers("Mean score", "score", 3),
-            intervals("Brier", "brier", 4), intervals("ECE", "ece", 4), numbers("ECE by chance", "chance", 4),
-            numbers("AUROC", "auroc", 3),
-        ), verifiers, (
+            *COUNTED, numbers("Right, %", "right", 1, lambda one: 100 * one.rate),
+            numbers("Mean score", "score", 3, attrgetter("score")),
+            intervals("Brier", "brier", 4, interval_of("brier")), intervals("ECE", "ece", 4, interval_of("ece")),
+            numbers("ECE by chance", "chance", 4, attrgetter("chance")),
+            numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
+        ), lambda study: (Row((one.verifier,), one.found) for one in study.calibration), (
             "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
             "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance", _missing,
         ),
     ),
     Sheet[Study](
         "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
-        (*COUNTED, numbers("Mean score, %", "score", 1), intervals("Right, %", "right", 1)), _bins, (
+        (
+            *COUNTED, numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
+            intervals("Right, %", "right", 1, interval_of("label", 100)),
+        ), _bins, (
             "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
-        ), needed=lambda studies: any(_has_bins(one) for study in studies for one in study.calibration),
+        ), optional=True,
     ),
 )  # fmt: skip
 """Both tables."""

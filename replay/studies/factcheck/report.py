@@ -13,7 +13,7 @@ from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
 from replay.studies.factcheck.published import CAP, TOTALS, published_claims
 from replay.studies.factcheck.published import published as numbers_of
-from replay.studies.factcheck.setting import (
+from replay.studies.factcheck.runs import (
     FactcheckSetting,
     choose,
     datasets_without,
@@ -25,7 +25,7 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
 from replay.studies.kit.cells import told_left_out
 from replay.studies.kit.report import StudyReport, record_of, told_intervals, told_log
-from replay.studies.kit.sheet import Gap, Sheet, Shown, Surroundings, said_of, tables_of
+from replay.studies.kit.sheet import Gap, Sheet, Surroundings, said_of, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
@@ -86,9 +86,9 @@ def _surroundings(studies: Sequence[Study], name: str) -> Surroundings[Study]:
     )
 
 
-def _unlike(sheet: Sheet[Study], parts: Sequence[Study], shown: Shown) -> list[str]:
+def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
     """How the published numbers of a table are of something else than its own."""
-    return said_of(parts, lambda study: unlike(study, sheet.number, shown.published)) if shown.published else []
+    return said_of(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
 
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:

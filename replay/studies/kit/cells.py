@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
@@ -11,10 +11,7 @@ from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Interval, Summary
-
-TOLD = (CALLS_FAILED, LEFT_OUT)
-"""Codes of the notes that stand above every table, as warnings do."""
+from toolkit.stats import Interval, PairedInterval, Summary
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,6 @@ class PolicyCells:
     policy: str
 
     def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        """Estimate and interval of a metric, times `scale`; None where it is not known."""
         return cell(self.statistics, self.policy, metric, scale)
 
 
@@ -35,12 +31,14 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> S
     return ShownInterval.of(rows[0], scale) if rows else None
 
 
-def warnings_of(result: Result | None) -> tuple[str, ...]:
-    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
-    which reason.
+def warnings_of(
+    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), named: str = ""
+) -> tuple[str, ...]:
+    """What a run says above its table, after `named`: its warnings and the notes of some codes, by default those on
+    failed calls and on examples that are left out.
     """
-    notes = result.notes if result is not None else ()
-    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
+    notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
+    return tuple(str(replace(note, text=f"{named}{note.text}")) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
@@ -48,11 +46,17 @@ def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
 
 
-def shown(found: Interval | None, scale: float = 1.0) -> ShownInterval | None:
-    """An interval of the toolkit's statistics as a cell, times `scale`."""
-    if found is None or found.estimate is None:
+def shown(found: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+    """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
+    if found is None:
         return None
-    return ShownInterval(found.estimate, found.low, found.high).times(scale)
+    middle = found.difference if isinstance(found, PairedInterval) else found.estimate
+    return ShownInterval.of((middle, found.low, found.high), scale)
+
+
+def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
+    """What gives an interval that a thing has under a name as a cell, times `scale`."""
+    return lambda one: shown(getattr(one, name), scale)
 
 
 def estimate(found: Any) -> float | None:

@@ -49,7 +49,6 @@ class PublishedWork:
         return self.datasets.get(re.sub(r"[^a-z0-9]", "", name.lower()))
 
     def rows(self, table: str) -> tuple[PublishedRow, ...]:
-        """All rows of a table."""
         return _table(self.name, table)[1]
 
     def row(self, table: str, dataset: str | None, **keys: object) -> PublishedRow:

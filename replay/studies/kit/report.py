@@ -46,12 +46,6 @@ def drawable(figures: Figures, part: Any) -> list[str]:
     return [key for key, figure in figures.items() if figure.shows(part)]
 
 
-def drawn(figures: Figures, part: Any, width: float = WIDTH) -> dict[str, Figure]:
-    """Every figure of a data set, `width` inches wide."""
-    made = {key: figure.of(part, width) for key, figure in figures.items()}
-    return {key: figure for key, figure in made.items() if figure is not None}
-
-
 def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
     """The figures of a data set that are not drawn, each with its reason."""
     for key, figure in figures.items():
@@ -60,13 +54,16 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
             yield f"{part.dataset}: no figure `{key}`: {why}"
 
 
-def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) -> dict[str, Figure]:
+def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
-    made: dict[str, Figure] = {}
-    for part in parts:
-        named = filed(part.dataset)
-        made |= {key if len(parts) == 1 else f"{key}-{named}": figure for key, figure in draw(part).items()}
-    return made
+    named = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
+    every = ((f"{key}{named[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
+    return {name: figure for name, figure in every if figure is not None}
+
+
+def drawn(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
+    """Every figure of the data sets, `width` inches wide, by the names of their files."""
+    return by_dataset(parts, lambda part: {key: figure.of(part, width) for key, figure in figures.items()})
 
 
 def filed(dataset: str) -> str:
@@ -110,9 +107,9 @@ class StudyReport:
 
     title: str
     tables: Mapping[str, Table]
+    record: Mapping[str, Any]
     draw: Callable[[], Mapping[str, Figure]] = dict
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    record: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     left_out_by: str = "run"
     files: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +123,6 @@ class StudyReport:
 
     @cached_property
     def figures(self) -> Mapping[str, Figure]:
-        """The figures by the names of their files."""
         return self.draw()
 
     def __str__(self) -> str:
@@ -151,8 +147,7 @@ class StudyReport:
             if self.after:
                 with (made / "report.md").open("a", encoding="utf-8") as report:
                     report.write(f"\n{self.after}")
-            if self.record:
-                write_record(made, self.record)
+            write_record(made, self.record)
             _write_left_out(made, self.left_out_by, self.left_out, self.simulated)
             for name, text in self.files.items():
                 (made / name).write_text(text, encoding="utf-8")

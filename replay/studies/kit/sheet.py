@@ -32,7 +32,6 @@ class _Named(Protocol):
     @property
     def dataset(self) -> str:
         """The data set, as rows name it."""
-        ...
 
 
 P = TypeVar("P", bound=_Named)
@@ -61,7 +60,6 @@ class Cells(Protocol):
 
     def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,6 @@ class Column:
         return self.theirs or Theirs(self.key)
 
     def cell(self, row: Row) -> Value:
-        """The cell of a row."""
         if self.key in row.values or row.of is None:
             return row.values.get(self.key)
         if self.value is not None:
@@ -177,8 +174,8 @@ class Sheet(Generic[P]):
     `title`, `columns`, `notes` and `needed` may depend on all parts. Every row begins with the name of its data set
     where the heading `dataset` is not empty, and else where there are several. Among `notes` may be functions, which
     tell what is said of one part. `number` is the published table's, and
-    `group` says for what a table has around it which runs it is of; by default the number. One that is not `printed` is
-    for programs: reports name its files.
+    `group` says for what a table has around it which runs it is of; by default the number. One that is
+    `optional` is left out where it has no row. One that is not `printed` is for programs: reports name its files.
     """
 
     name: str
@@ -191,6 +188,7 @@ class Sheet(Generic[P]):
     number: str = ""
     group: str = ""
     needed: Callable[[Sequence[P]], bool] = bool
+    optional: bool = False
     printed: bool = True
 
     @property
@@ -217,32 +215,28 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a table came out with: columns with published numbers, by their key, and columns that have a dash."""
-
-    published: frozenset[str]
-    dashed: frozenset[str]
-
-
-@dataclass(frozen=True)
 class Surroundings(Generic[P]):
     """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
 
-    `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `gaps` say what the log lacks,
-    each beneath the tables that have a dash for it.
+    `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
+    columns with published numbers. `gaps` say what the log lacks, each beneath the tables that have a dash for it.
     """
 
-    simulated: bool = False
+    simulated: bool
     suffix: str = ""
     dataset: str = ""
     above: Callable[[Sheet[P], Sequence[P]], Iterable[str]] = lambda sheet, parts: ()
-    below: Callable[[Sheet[P], Sequence[P], Shown], Iterable[str]] = lambda sheet, parts, shown: ()
+    below: Callable[[Sheet[P], Sequence[P], Collection[str]], Iterable[str]] = lambda sheet, parts, published: ()
     gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
 
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], around: Surroundings[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
-    return {sheet.name: laid_out(sheet, parts, around) for sheet in sheets if sheet.needed(parts)}
+    return {
+        sheet.name: laid_out(sheet, parts, around)
+        for sheet in sheets
+        if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
+    }
 
 
 def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:
@@ -274,10 +268,9 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
             theirs = list(_published(column, [row for _, row in rows], cells))
             (apart if column.published.apart else laid).extend(theirs)
     laid += apart
-    shown = Shown(frozenset(known), frozenset(dashed))
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
     gaps = [gap.text for gap in around.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_notes(sheet, parts), *explained, *around.below(sheet, parts, shown), *gaps)
+    below = (*_notes(sheet, parts), *explained, *around.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
         title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{around.suffix}",

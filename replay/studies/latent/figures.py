@@ -12,8 +12,8 @@ import polars as pl
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
 from replay.studies.kit.report import Figures, StudyFigure
-from replay.studies.latent.signals import POOLED, WITHIN
 from replay.studies.latent.study import LatentStudy
+from replay.studies.latent.verdicts import POOLED, WITHIN
 from toolkit.show import Heat, PlottedCurve, curves_figure, heat_figure
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
@@ -148,7 +148,8 @@ def _drawn(
     )  # fmt: skip
 
 
-CHANCE = ("chance", 0.5)
+MOST_LINES = 1_000
+"""Of a panel with bands: all of them."""
 
 
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
@@ -166,16 +167,6 @@ def _locations(study: LatentStudy) -> list[Panel]:
             line = _curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
-
-
-def _areas(
-    panels: Sequence[Panel], *, x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS,
-) -> Figure:  # fmt: skip
-    most = max(len(curves) for _, curves in panels)
-    return curves_figure(
-        panels, title=title, x=x, y="AUC, %", doubling=False, simulated=simulated, width=width,
-        banded=most, note=note, reference=CHANCE,
-    )  # fmt: skip
 
 
 def _location_heat(study: LatentStudy) -> list[Heat]:
@@ -261,15 +252,11 @@ def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
     return sorted(found, key=lambda one: -one.difference)
 
 
-def _drawn_differences(
-    rows: Sequence[PolicyDifference], quality: str, title: str, simulated: bool, width: float = WIDTH
-) -> Figure:
-    return forest_figure(
-        rows, baseline="the latent verifier", quality=quality, unit="hundredths", title=title, simulated=simulated,
-        width=width, note="intervals of each difference by itself, by question or cluster",
-    )  # fmt: skip
-
-
+_drawn_differences = partial(
+    forest_figure, baseline="the latent verifier", unit="hundredths",
+    note="intervals of each difference by itself, by question or cluster",
+)  # fmt: skip
+_areas = partial(curves_figure, y="AUC, %", doubling=False, banded=MOST_LINES, note=BANDS, reference=("chance", 0.5))
 MEDIANS = "lines: medians of the seeds; bands: their lowest and highest; intervals: see the table `classifiers`"
 _by_place = partial(
     heat_figure, columns=1, x="token", y="layer",

@@ -7,81 +7,18 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
-from replay.studies.kit.report import StudyReport, by_dataset, drawn, record_of, told_intervals, told_log
-from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
-from replay.studies.latent.ablations import ablations_of
+from replay.studies.kit.report import StudyReport, drawn, record_of, told_intervals, told_log
+from replay.studies.kit.sheet import said_of, tables_of
 from replay.studies.latent.figures import FIGURES
-from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, study_log
-from replay.studies.latent.tables import (
-    ABLATION_SHEETS,
-    COMPARED,
-    EVERY_SIGNAL,
-    GAIN_SHEETS,
-    LOGPROBS,
-    MODELS,
-    OTHER,
-    OWN,
-    PAPER_SHEETS,
-    REFLECTED,
-    REWARDS,
-    TESTED,
-    VERDICT_SHEETS,
-    WITHIN_QUESTIONS,
-    rewards,
-)
-from replay.studies.latent.tables import asked as asked_of
-from replay.studies.latent.verdicts import NO_LOGPROBS, Verdict
+from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, ablations_of, study_log
+from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, question, surroundings
+from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
-
-READERS, TRANSFER = "readers", "transfer"
-"""What the ablations call tables 3 and 4 among what is missing."""
-NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
-NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
-
-
-def _surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
-    """Of the tables of these data sets."""
-    made = studies[0].asked.settings
-    drawn = (
-        f"{100 * made.level:g} % intervals, by question or cluster; those of accuracies from {made.resamples:,} "
-        f"resamples, seed {made.seed}."
-    )
-    return Surroundings(
-        simulated=any(study.simulated for study in studies),
-        dataset="dataset",
-        below=lambda sheet, parts, shown: [drawn],
-        gaps=lambda sheet, parts: list(_gaps(parts)),
-    )
-
-
-def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Why cells are dashes."""
-    yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
-    yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
-    if own := rewards(studies):
-        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
-    yield Gap(
-        "a model or verifier of the paper has a dash where the log has none of this name",
-        frozenset({*MODELS, *REWARDS}),
-    )
-    if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
-        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
-    tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
-    for what, columns in ((READERS, {OWN, OTHER}), (TRANSFER, tested)):
-        for line in said_of(studies, lambda study, what=what: _why(study, what)):  # type: ignore[misc]
-            yield Gap(line, frozenset(columns))
-
-
-def _why(study: LatentStudy, what: str) -> list[str]:
-    found = study.ablations.missing.get(what)
-    if found is None:
-        found = NOT_FITTED if not study.asked.ablations else f"the log has nothing to compare on `{study.dataset}`"
-    return [found]
 
 
 def _missing_told(study: LatentStudy) -> Iterator[str]:
@@ -97,8 +34,6 @@ def _missing_told(study: LatentStudy) -> Iterator[str]:
         yield f"{what}: {why}"
 
 
-SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
-"""All tables, in the order of the report."""
 POINTS = NumberWithInterval(1, 100, signed=True)
 """Differences of shares in words."""
 
@@ -152,7 +87,7 @@ def study_latent(
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.simulated for study in studies)
-    tables = tables_of(SHEETS, studies, _surroundings(studies))
+    tables = tables_of(SHEETS, studies, surroundings(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = said_of(studies, _measured_on)
     for study in studies:
@@ -161,7 +96,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
-        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
+        draw=lambda: drawn(FIGURES, studies, width),
         words=words,
         record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",
@@ -175,7 +110,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
 
 def _sentence(one: Verdict) -> str:
     """A verdict in words."""
-    told = f"{asked_of(one)} {one.answer.value.capitalize()}"
+    told = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{told}: {one.why}."
     found = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)

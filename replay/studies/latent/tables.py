@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 
-from replay.latent.probe_samples import SeededArea
-from replay.studies.kit.cells import shown
+from replay.studies.kit.cells import interval_of, shown
 from replay.studies.kit.published import PublishedRow, PublishedWork
-from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers, words
+from replay.studies.kit.sheet import Column, Gap, Row, Sheet, Surroundings, Value, intervals, numbers, said_of, words
 from replay.studies.latent import study as what
-from replay.studies.latent.signals import FITTED, LOGPROB, POOLED, REFLECTION, WITHIN, MeasuredPool, SignalAreas
 from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
-from replay.studies.latent.verdicts import Gain, Verdict, answered
+from replay.studies.latent.verdicts import (
+    FITTED,
+    LOGPROB,
+    NO_LOGPROBS,
+    POOLED,
+    REFLECTION,
+    WITHIN,
+    MeasuredPool,
+    SignalAreas,
+    Verdict,
+    answered,
+)
 from toolkit.log.describe.worth import BEST
-from toolkit.show import Number, ShownInterval, TableColumn
-from toolkit.stats import PairedInterval
+from toolkit.show import Number, TableColumn
 
 WORK = PublishedWork(
     "lilave",
@@ -67,13 +78,6 @@ LILAVE, REFLECTED, LOGPROBS = "lilave_auc", "self_reflection_auc", "logprobs_auc
 NOT_REWARDS = (FITTED, LOGPROB, REFLECTION)
 LEAST_SCORED = 0.9
 """Share of the traces that a verifier must have scored to have a column."""
-
-
-def difference(found: PairedInterval, scale: float = 1.0) -> ShownInterval | None:
-    """A paired difference as a cell, times `scale`."""
-    if found.difference is None:
-        return None
-    return ShownInterval(found.difference, found.low, found.high).times(scale)
 
 
 def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
@@ -245,7 +249,7 @@ def _signals(study: LatentStudy) -> Iterator[Row]:
             if one is not pool.latent:
                 for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
                     less = pool.less(one, over, level)
-                    values[name] = difference(less) if over == POOLED or not pool.single else None
+                    values[name] = shown(less) if over == POOLED or not pool.single else None
             yield Row((pool.pool, one.told(key)), values=values)
 
 
@@ -270,11 +274,11 @@ def _verdicts(study: LatentStudy) -> Iterator[Row]:
     for one in study.verdicts:
         values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
         if one.difference is not None:
-            values["difference"] = difference(one.difference, POINTS)
-        yield Row((asked(one),), values=values)
+            values["difference"] = shown(one.difference, POINTS)
+        yield Row((question(one),), values=values)
 
 
-def asked(one: Verdict) -> str:
+def question(one: Verdict) -> str:
     """A question as tables write it."""
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
@@ -307,34 +311,26 @@ VERDICTS = Sheet[LatentStudy](
 )  # fmt: skip
 
 
-def _gain_row(one: Gain, heads: tuple[object, ...]) -> Row:
-    values: dict[str, Value] = {
-        "n": one.n, "samples": one.samples, "accuracy": 100 * one.accuracy, "against": 100 * one.against,
-        "difference": difference(one.difference, POINTS), "verdict": answered(one.difference).value,
-    }  # fmt: skip
-    return Row(heads, values=values)
-
-
 def _conditional(study: LatentStudy) -> Iterator[Row]:
     found = study.gains
     rivals = found.elsewhere or (None,) * len(found.coin)
     for one, coin, rival in zip(found.conditional, found.coin, rivals, strict=True):
-        row = _gain_row(one, (one.below,))
-        values = {**row.values, "over_coin": difference(coin.difference, POINTS)}
+        values: dict[str, Value] = {"over_coin": shown(coin.difference, POINTS)}
         if rival is not None:
-            values |= {"best_pool": rival.pool, "over_best": difference(rival.difference, POINTS)}
-        yield Row(row.heads, values=values)
+            values |= {"best_pool": rival.pool, "over_best": shown(rival.difference, POINTS)}
+        yield Row((one.below,), one, values)
 
 
 def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
     made = [
-        numbers("n below", "n", 0), numbers("mean samples", "samples", 2), *ACCURACY,
+        numbers("n below", "n", 0, attrgetter("n")), numbers("mean samples", "samples", 2, attrgetter("samples")),
+        *ACCURACY,
         intervals("beyond a coin", "over_coin", 1, signed=True, drop=2),
     ]  # fmt: skip
     if any(study.gains.elsewhere for study in studies):
         made += [words("best pool", "best_pool", drop=3)]
         made += [intervals("beyond voting there", "over_best", 1, signed=True, drop=3)]
-    return [*made, words("better?", "verdict")]
+    return [*made, BETTER]
 
 
 def _best_pool_told(study: LatentStudy) -> Iterator[str]:
@@ -347,10 +343,12 @@ def _halves_told(study: LatentStudy) -> Iterator[str]:
         yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
 
 
+BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)
 ACCURACY = (
-    numbers("accuracy %", "accuracy", 1), numbers("plain voting %", "against", 1, drop=1),
-    intervals("difference, points", "difference", 1, signed=True),
+    numbers("accuracy %", "accuracy", 1, lambda one: 100 * one.accuracy),
+    numbers("plain voting %", "against", 1, lambda one: 100 * one.against, drop=1), BEHIND,
 )  # fmt: skip
+BETTER = words("better?", "verdict", lambda one: answered(one.difference).value)
 CONDITIONAL = Sheet[LatentStudy](
     "conditional_votes", "Conditional voting against plain voting at as many samples",
     (TableColumn("believed from", Number(3), "threshold"),),
@@ -360,13 +358,8 @@ CONDITIONAL = Sheet[LatentStudy](
      "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
      "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
-    "Data set", needed=lambda studies: any(study.gains.conditional for study in studies),
+    "Data set", optional=True,
 )  # fmt: skip
-
-
-def _selecting(study: LatentStudy) -> Iterator[Row]:
-    for gains in (study.gains.weighted, study.gains.best):
-        yield from (_gain_row(one, (one.name,)) for one in gains)
 
 
 def _scored_told(study: LatentStudy) -> Iterator[str]:
@@ -376,25 +369,19 @@ def _scored_told(study: LatentStudy) -> Iterator[str]:
 
 SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
-    (numbers("n", "n", 0), *ACCURACY, words("better?", "verdict")),
-    _selecting, ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
-    needed=lambda studies: any(study.gains.weighted or study.gains.best for study in studies),
+    (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
+    lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
+    ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
+    optional=True,
 )  # fmt: skip
-
-
-def _oracle(study: LatentStudy) -> Iterator[Row]:
-    yield from (_gain_row(one, (one.n, one.name)) for one in study.gains.oracle)
 
 
 ORACLE = Sheet[LatentStudy](
     "oracle", "How far the oracle is", (TableColumn("n", Number(0)), "Best strategy"),
-    (
-        numbers("its accuracy %", "accuracy", 1), numbers("oracle %", "against", 1),
-        intervals("difference, points", "difference", 1, signed=True),
-    ),
-    _oracle,
+    (replace(ACCURACY[0], heading="its accuracy %"), replace(ACCURACY[1], heading="oracle %", drop=0), BEHIND),
+    lambda study: (Row((one.n, one.name), one) for one in study.gains.oracle),
     (_halves_told, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
-    "Data set", needed=lambda studies: any(study.gains.oracle for study in studies),
+    "Data set", optional=True,
 )  # fmt: skip
 
 VERDICT_SHEETS = (VERDICTS,)
@@ -411,16 +398,7 @@ def _fitted(
         found = study.ablations.missing.get(missing)
         return [] if found is None else [f"no rows: {found}"]
 
-    def needed(studies: Studies) -> bool:
-        return any(True for study in studies for _ in rows(study))
-
-    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", needed=needed, printed=printed)
-
-
-def _locations(study: LatentStudy) -> Iterator[Row]:
-    for one in study.ablations.locations:
-        values = {"auc": shown(one.pooled), "auc_within": shown(one.within), "traces": one.traces}
-        yield Row((one.layer, one.token), values=values)
+    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", optional=True, printed=printed)
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
@@ -442,35 +420,24 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
     for one in found.temperatures:
         if one.behind is not None:
             heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
-            yield Row(heads, values={"auc": shown(one.area), "behind": difference(one.behind)})
+            yield Row(heads, values={"auc": shown(one.area), "behind": shown(one.behind)})
     for name, less in found.transfer_behind.items():
-        values = {"auc": shown(found.transfer[name]), "behind": difference(less)}
+        values = {"auc": shown(found.transfer[name]), "behind": shown(less)}
         yield Row(("data set", name, study.dataset), values=values)
     for name, less in found.readers_behind.items():
-        values = {"auc": shown(found.readers[name]), "behind": difference(less)}
+        values = {"auc": shown(found.readers[name]), "behind": shown(less)}
         yield Row(("states", name, study.states), values=values)
-
-
-def _seeded(one: SeededArea, *heads: object) -> Row:
-    values = {"rows": one.rows, "auc": shown(one.mean), "median": one.median, "lowest": one.least, "highest": one.most}
-    return Row(heads, values=values)
 
 
 def _models(study: LatentStudy) -> Iterator[Row]:
     models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
-    return (_seeded(one, one.model, one.layer, one.token) for one in models)
-
-
-def _suffixes(study: LatentStudy) -> Iterator[Row]:
-    for one in study.ablations.suffixes:
-        yield Row((one.length,), values={"logprob": shown(one.logprob), "states": shown(one.states)})
+    return (Row((one.model, one.layer, one.token), one) for one in models)
 
 
 def _entropy(study: LatentStudy) -> Iterator[Row]:
     found = study.ablations.entropy
     for one in found.parts if found is not None else ():
-        values = {"questions": one.questions, "entropy": shown(one.entropy), "right": shown(one.right, 100)}
-        yield Row((f"{one.low:.3g} to {one.high:.3g}".replace("-", "−"),), values=values)
+        yield Row((f"{one.low:.3g} to {one.high:.3g}".replace("-", "−"),), one)
 
 
 def _correlated(study: LatentStudy) -> Iterator[str]:
@@ -484,22 +451,20 @@ def _correlated(study: LatentStudy) -> Iterator[str]:
     yield f"{told}; score of {of}, votes of `{found.pool}`".replace("-", "−")
 
 
-def _votes(study: LatentStudy) -> Iterator[Row]:
-    for one in study.ablations.votes:
-        yield Row((f"{one.temperature:g}", one.votes), values={"accuracy": shown(one.accuracy, 100)})
-
-
 SEEDED = (
-    numbers("traces trained on", "rows", 0), intervals("AUC", "auc", 3), numbers("median", "median", 3),
-    numbers("lowest", "lowest", 3), numbers("highest", "highest", 3),
+    numbers("traces trained on", "rows", 0, attrgetter("rows")), intervals("AUC", "auc", 3, interval_of("mean")),
+    numbers("median", "median", 3, attrgetter("median")), numbers("lowest", "lowest", 3, attrgetter("least")),
+    numbers("highest", "highest", 3, attrgetter("most")),
 )  # fmt: skip
 SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"
 ABLATION_SHEETS = (
     _fitted(
         "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
-        (intervals("AUC", "auc", 3), intervals("AUC within questions", "auc_within", 3),
-         numbers("traces", "traces", 0)),
-        _locations, what.LOCATIONS, lambda study: study.ablations.notes, printed=False,
+        (intervals("AUC", "auc", 3, interval_of("pooled")),
+         intervals("AUC within questions", "auc_within", 3, interval_of("within")),
+         numbers("traces", "traces", 0, attrgetter("traces"))),
+        lambda study: (Row((one.layer, one.token), one) for one in study.ablations.locations), what.LOCATIONS,
+        lambda study: study.ablations.notes, printed=False,
     ),
     _fitted(
         "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
@@ -514,36 +479,83 @@ ABLATION_SHEETS = (
         "the same traces",
     ),
     _fitted(
-        "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED, _models,
-        what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
+        "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED,
+        _models, what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
     ),
     _fitted(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
-        lambda study: (_seeded(one, int(one.size)) for one in study.ablations.sizes), what.SIZES,
+        lambda study: (Row((int(one.size),), one) for one in study.ablations.sizes), what.SIZES,
         "a verifier of few places; each seed draws the questions", SPREAD,
     ),
     _fitted(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
-        lambda study: (_seeded(one, f"{100 * one.size:g}") for one in study.ablations.shares), what.SHARES,
+        lambda study: (Row((f"{100 * one.size:g}",), one) for one in study.ablations.shares), what.SHARES,
         "a verifier of few places; each seed draws the traces", SPREAD,
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
-        (intervals("log-probability", "logprob", 3), intervals("states of these tokens", "states", 3)), _suffixes,
-        what.SUFFIXES,
+        (intervals("log-probability", "logprob", 3, interval_of("logprob")),
+         intervals("states of these tokens", "states", 3, interval_of("states"))),
+        lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),
     _fitted(
         "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
         (
-            numbers("questions", "questions", 0), intervals("entropy, share of the largest", "entropy", 3),
-            intervals("votes right, %", "right", 1),
+            numbers("questions", "questions", 0, attrgetter("questions")),
+            intervals("entropy, share of the largest", "entropy", 3, interval_of("entropy")),
+            intervals("votes right, %", "right", 1, interval_of("right", 100)),
         ), _entropy, what.ENTROPY, _correlated,
     ),
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1),), _votes, what.VOTES, printed=False,
+        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),),
+        lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
+        printed=False,
     ),
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""
+SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
+"""All tables, in the order of the report."""
+
+
+NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
+NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
+
+
+def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
+    """Of the tables of these data sets."""
+    settings = studies[0].asked.settings
+    drawn = (
+        f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
+        f"{settings.resamples:,} resamples, seed {settings.seed}."
+    )
+    return Surroundings(
+        simulated=any(study.simulated for study in studies),
+        dataset="dataset",
+        below=lambda sheet, parts, published: [drawn],
+        gaps=lambda sheet, parts: list(_gaps(parts)),
+    )
+
+
+def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
+    """Why cells are dashes."""
+    yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
+    yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
+    if own := rewards(studies):
+        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
+    yield Gap(
+        "a model or verifier of the paper has a dash where the log has none of this name",
+        frozenset({*MODELS, *REWARDS}),
+    )
+    if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
+        yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
+    tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
+    for part, columns in ((what.READERS, {OWN, OTHER}), (what.TRANSFER, tested)):
+        yield from (Gap(line, frozenset(columns)) for line in said_of(studies, partial(_why, part=part)))
+
+
+def _why(study: LatentStudy, part: str) -> list[str]:
+    nothing = f"the log has nothing to compare on `{study.dataset}`" if study.asked.ablations else NOT_FITTED
+    return [study.ablations.missing.get(part, nothing)]

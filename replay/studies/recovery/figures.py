@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from replay.studies.kit.report import Figures, StudyFigure, undrawn
-from replay.studies.recovery.cost_tables import band_panels
-from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import LACKING, DatasetStudy
+from replay.studies.recovery.tables import RATE, StudyPolicy, headline
+from toolkit import show
 from toolkit.errors import listed
-from toolkit.show import (
-    FrontierPoint,
-    PlottedBand,
-    ReliabilityPanel,
-    ShownInterval,
-    bands_figure,
-    frontier,
-    outcomes_figure,
-    pareto_front,
-    reliability_figure,
-)
+
+
+def _band_panels(
+    band: pl.DataFrame | None,
+    shown: Sequence[tuple[str, str, float]],
+    mark: float | None,
+    from_zero: bool = False,
+    least: float = 0.0,
+) -> list[show.PlottedBand]:
+    """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
+    made = [_band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
+    return [panel for panel in made if panel is not None and any(panel.estimate)]
+
+
+def _band_panel(
+    band: pl.DataFrame,
+    metric: str,
+    label: str,
+    scale: float,
+    mark: float | None = None,
+    from_zero: bool = False,
+    least: float = 0.0,
+) -> show.PlottedBand | None:
+    """A metric over the share of examples that a gate acts on, `mark` its own; None where the metric is not known.
+
+    `from_zero`: up to the highest band, or 100. The line begins where the gate acts on the share `least`.
+    """
+    rate = band.filter(pl.col("metric") == RATE)
+    place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
+    own = band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
+    far = (row for row in own.iter_rows(named=True) if place[row["threshold"]] >= least)
+    rows = sorted(far, key=lambda row: place[row["threshold"]])
+    if not rows:
+        return None
+
+    def column(name: str) -> tuple[float | None, ...]:
+        return tuple(None if row[name] is None else scale * row[name] for row in rows)
+
+    estimate = tuple(scale * float(row["estimate"]) for row in rows)
+    high = column("band_high")
+    top = min(1.05 * max([*(one for one in high if one is not None), *estimate]), 100.0) if from_zero else None
+    return show.PlottedBand(
+        label, tuple(100 * place[row["threshold"]] for row in rows), estimate, column("band_low"), high,
+        top=top or None, rate=scale == 100.0, mark=None if mark is None else 100 * mark,
+    )  # fmt: skip
 
 
 def _costs(study: DatasetStudy) -> Collection[Any]:
@@ -46,20 +82,20 @@ NO_GATE = "no gate was fitted for the primary action"
 JOINED = "bins of few examples are taken together"
 
 
-def _sweep(study: DatasetStudy) -> list[PlottedBand]:
+def _sweep(study: DatasetStudy) -> list[show.PlottedBand]:
     """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
     shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
-    return band_panels(study.band, shown, study.rate)
+    return _band_panels(study.band, shown, study.rate)
 
 
-def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
+def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
     """Flips among the top share of examples that the primary gate would act on."""
     shown = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
-    return band_panels(study.band, shown, study.rate, from_zero=True, least=least)
+    return _band_panels(study.band, shown, study.rate, from_zero=True, least=least)
 
 
-def _panels(study: DatasetStudy) -> list[ReliabilityPanel]:
+def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     found = []
     for gate in (one for one in study.gates if one.predicts):
@@ -67,7 +103,7 @@ def _panels(study: DatasetStudy) -> list[ReliabilityPanel]:
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        found += [ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+        found += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
     return found
 
 
@@ -77,15 +113,15 @@ def _no_flips(study: DatasetStudy) -> str:
 
 FIGURES: Figures = {
     "cost_accuracy": StudyFigure(
-        "Cost and accuracy", _costs, frontier, "no policy's tokens are logged throughout"
+        "Cost and accuracy", _costs, show.frontier, "no policy's tokens are logged throughout"
     ),
     "fixes_and_flips": StudyFigure(
-        "Fixes and flips", _outcomes, outcomes_figure, "no policy that revises was served"
+        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy that revises was served"
     ),
-    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, bands_figure, NO_GATE),
-    "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, bands_figure, _no_flips),
+    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, show.bands_figure, NO_GATE),
+    "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, show.bands_figure, _no_flips),
     "calibration": StudyFigure(
-        "Calibration", _panels, partial(reliability_figure, y="repaired", note=JOINED),
+        "Calibration", _panels, partial(show.reliability_figure, y="repaired", note=JOINED),
         "no gate was fitted whose scores are probabilities",
     ),
 }  # fmt: skip
@@ -110,10 +146,10 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
 
 
 def _frontier_points(
-    cells: Mapping[str, tuple[ShownInterval | None, ShownInterval | None]],
+    cells: Mapping[str, tuple[show.ShownInterval | None, show.ShownInterval | None]],
     baseline: str,
     diagnostic: Collection[str] = (),
-) -> dict[str, FrontierPoint]:
+) -> dict[str, show.FrontierPoint]:
     """Points by policy, from its cost and its quality; without those of which either is not known.
 
     `diagnostic` policies are never on the Pareto front.
@@ -121,9 +157,9 @@ def _frontier_points(
     known = {
         name: (cost, quality) for name, (cost, quality) in cells.items() if cost is not None and quality is not None
     }
-    front = pareto_front({n: (c.estimate, q.estimate) for n, (c, q) in known.items() if n not in diagnostic})
+    front = show.pareto_front({n: (c.estimate, q.estimate) for n, (c, q) in known.items() if n not in diagnostic})
     return {
-        name: FrontierPoint(
+        name: show.FrontierPoint(
             name=name, cost=cost.estimate, cost_low=cost.low, cost_high=cost.high, accuracy=quality.estimate,
             low=quality.low, high=quality.high, on_front=name in front, diagnostic=name in diagnostic,
             baseline=name == baseline,

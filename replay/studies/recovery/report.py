@@ -3,65 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
 from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
-from replay.gatefit.checks import ON, TUNE, check_rows, refuse_seen
+from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.runs.passes.coverage import CALLS_FAILED
-from replay.studies.kit.cells import told_left_out, unlogged
-from replay.studies.kit.report import (
-    StudyReport,
-    by_dataset,
-    drawable,
-    drawn,
-    filed,
-    record_of,
-    told_intervals,
-    told_log,
-)
-from replay.studies.kit.sheet import Gap, Surroundings, said_of, tables_of
-from replay.studies.recovery.cost_tables import COST_SHEETS
+from replay.studies.kit.cells import told_left_out
+from replay.studies.kit.report import StudyReport, drawable, drawn, filed, record_of, told_intervals, told_log
+from replay.studies.kit.sheet import said_of
 from replay.studies.recovery.figures import FIGURES, missing_figures
-from replay.studies.recovery.interventions import InterventionSetting, how_chosen
-from replay.studies.recovery.study import LACKING, DatasetStudy, study_log
-from replay.studies.recovery.tables import GATE_CALIBRATION, POLICY_SHEETS
+from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
+from replay.studies.recovery.tables import tables
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.notes import Severity
-from toolkit.show import SIMULATED, Table
+from toolkit.show import SIMULATED
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
-
-
-def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
-    """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
-    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
-    made = parts[0].result.provenance
-    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
-    counted = f"{'; '.join(told)}. {drawn}"
-    return Surroundings(
-        simulated=any(one.result.simulated for one in parts),
-        dataset="dataset",
-        above=lambda sheet, own: [told for one in own for told in _warned(one, len(own) == 1)],
-        below=lambda sheet, own, shown: [counted],
-        gaps=lambda sheet, own: _gaps(own),
-    )
-
-
-def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """What the runs lack: the data sets are named where not all of them lack it."""
-    for lack in LACKING.values():
-        short = [part.dataset for part in parts if lack.policies(part.result)]
-        where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
-        if short:
-            yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
 
 
 def _told_verdict(study: DatasetStudy) -> Iterator[str]:
@@ -72,14 +34,6 @@ def _told_verdict(study: DatasetStudy) -> Iterator[str]:
     yield from study.recommendation.sentences
 
 
-def _warned(study: DatasetStudy, alone: bool) -> Iterator[str]:
-    """Warnings on a data set and which calls of its log failed, with its name where it is not `alone`."""
-    named = "" if alone else f"{study.dataset}: "
-    for note in study.result.notes:
-        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
-            yield str(replace(note, text=f"{named}{note.text}"))
-
-
 def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     """What the screen says: every verdict with its sentences, warnings, and who is left out."""
     for study in studies:
@@ -87,12 +41,8 @@ def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         yield from (f"  {sentence}" for sentence in _told_verdict(study))
     for study in studies:
         alone = len(studies) == 1
-        yield from _warned(study, alone)
+        yield from study.warnings(alone)
         yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
-
-
-SHEETS = (*POLICY_SHEETS, *COST_SHEETS, GATE_CALIBRATION)
-"""All tables, in the order of the report."""
 
 
 @checks_arguments()
@@ -148,11 +98,6 @@ def _several(given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
 
-def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
-    """Every table of these data sets."""
-    return tables_of(SHEETS, studies, _surroundings(studies))
-
-
 def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.result.simulated for study in studies)
@@ -168,7 +113,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     return StudyReport(
         title=f"Think again or think longer, on {name}",
         tables=tables(studies),
-        draw=lambda: by_dataset(studies, lambda study: drawn(FIGURES, study, width)),
+        draw=lambda: drawn(FIGURES, studies, width),
         words=words,
         record=record_of("recovery", studies, record, lambda one: one.result.provenance),
         left_out={study.dataset: study.result.excluded for study in studies},

@@ -1,40 +1,224 @@
-"""The study's tables of policies and gates. Shares are fractions until they are shown."""
+"""The study's tables: policies, gates and costs; and what they are of: columns, policies by part, comparisons.
+
+Shares are fractions until they are shown.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
-from replay.analyses.recommend.rivals import EXPECTED_ACTION
+import numpy as np
+import polars as pl
+
+from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.sheet import DATASET, Column, Row, Sheet, beside, intervals, listed, numbers, words
-from replay.studies.recovery import published
-from replay.studies.recovery.rows import (
-    ACCURACY,
-    ACTION_TOKENS,
-    ACTS_ON,
-    ALWAYS,
-    BASE,
-    CALLS,
-    FINALIZERS,
-    FIXES,
-    FLIPS,
-    PAIRED_COLUMNS,
-    PAIRED_HEADS,
-    PLAIN_ACCURACY,
-    PUBLISHED_ACCURACY,
-    SELECTIVE,
-    TOTAL_TOKENS,
-    StudyPolicy,
-    comparison_rows,
-    headline,
-    headline_rows,
-    limit,
+from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogged
+from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.sheet import (
+    DATASET,
+    Column,
+    Gap,
+    Row,
+    Sheet,
+    Surroundings,
+    Theirs,
+    Value,
+    beside,
+    intervals,
+    listed,
+    numbers,
+    tables_of,
+    words,
 )
-from replay.studies.recovery.study import DatasetStudy, mean
-from toolkit.show import Number, NumberWithInterval, ShownInterval, TableColumn
+from replay.studies.recovery import published
+from replay.studies.recovery.study import LACKING, DatasetStudy, mean
+from toolkit.columns import metric_column
+from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
+from toolkit.stats.many.summary_notes import BATCHED_SECONDS
+
+
+def _heading(metric: str) -> str:
+    """What a metric's column is headed by everywhere."""
+    return metric_column(metric).heading
+
+
+ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100)
+PUBLISHED_ACCURACY = beside(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
+PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
+TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
+PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
+ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
+CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
+ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
+FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
+FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
+FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
+SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
+
+
+PAPER_LIMIT = 4096
+"""Token limit of the paper's base attempts."""
+BASE, ALWAYS, SELECTIVE, BUDGET, SAMPLES, RULED = "base", "always", "selective", "budget", "samples", "rule"
+"""Parts that policies play."""
+ACTING = (ALWAYS, SELECTIVE, RULED)
+OF_ACTIONS = ("action_tokens", "intervention_rate")
+"""Metrics that first attempts other than the base's do not have."""
+
+SAVED = "action tokens saved"
+TO_ALWAYS = {
+    "correct": "accuracy, selective {verify} minus always {verify}",
+    "flip": "flips, selective {verify} minus always {verify}",
+    SAVED: "action tokens saved, selective {verify} against always {verify}",
+}
+"""What a gate is compared in with always acting, and what the paper calls that."""
+TO_LONGEST = {
+    "correct": "accuracy, selective {verify} minus {longest}",
+    "total_tokens": "total tokens, selective {verify} minus {longest}",
+}
+"""The same with the longest budget."""
+
+
+@dataclass(frozen=True)
+class StudyPolicy:
+    """A policy of a data set's run, by the part that it plays; `what` is its action, token limit or number of votes."""
+
+    study: DatasetStudy
+    policy: str
+    part: str = ""
+    what: str = ""
+
+    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+        if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
+            return None
+        return self.study.cell(self.policy, metric, scale)
+
+    def number(self, metric: str) -> float | None:
+        found = self.cell(metric)
+        return None if found is None else found.estimate
+
+    @property
+    def base(self) -> StudyPolicy:
+        return StudyPolicy(self.study, self.study.named.base, BASE)
+
+    @property
+    def on_base(self) -> bool:
+        return self.part in (BASE, *ACTING)
+
+
+COMPARED = {
+    "correct": ("accuracy, points", 100.0),
+    "flip": ("flips, points", 100.0),
+    "total_tokens": ("total tokens", 1.0),
+    SAVED: ("action tokens saved %", 100.0),
+}
+"""What a paired table calls what it compares, and what that is multiplied with."""
+PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
+PAIRED_COLUMNS = (
+    words("what", "metric"),
+    replace(
+        intervals("difference", "difference", signed=True),
+        theirs=Theirs("difference", "published", "published", NumberWithInterval(2, signed=True), apart=True),
+    ),
+    beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
+)
+"""Of a paired table."""
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A row of a paired table: two policies, what is compared, and the work's name of that."""
+
+    first: str
+    second: str
+    metric: str
+    name: str = ""
+
+    def row(self, run: DatasetStudy, published: PublishedRow) -> Row:
+        """The difference with its interval and its p-value, beside the published one."""
+        what, scale = COMPARED[self.metric]
+        if self.metric == SAVED:
+            found, p_value = run.reduction(self.first, self.second, "action_tokens"), None
+        else:
+            found, p_value = run.paired(self.first, self.second, self.metric, scale)
+        theirs = ShownInterval.of(tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high")))
+        values = {"metric": what, "difference": found, "p_value": p_value}
+        return Row((self.first, self.second), values=values, published={"difference": theirs, "p": published.get("p")})
+
+
+def headline(study: DatasetStudy) -> list[StudyPolicy]:
+    """The policies of the main table, those that were served."""
+    named = study.named
+    found = [(named.base, BASE, "")]
+    for action, policy in named.always.items():
+        found += [(policy, ALWAYS, action)]
+        found += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
+    found += [(policy, RULED, study.roles.action) for policy in named.unfitted]
+    found += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
+    found += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
+    return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
+
+
+def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
+    """A row for each of them, beside the published one."""
+    for one in headline(study):
+        yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
+
+
+def limit(study: DatasetStudy, pool: str) -> str:
+    """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
+
+    A budget stands beside a published one only where both limits are the paper's.
+    """
+    limits = study.roles.limits
+    return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
+
+
+def comparisons(study: DatasetStudy) -> list[_Comparison]:
+    """The rows of the paired table: gates against always acting and the longest budget, budgets, votes.
+
+    Every intervention has a row with the vote for as many tokens.
+    """
+    served = set(study.policies)
+    return [one for one in _comparisons(study) if {one.first, one.second} <= served]
+
+
+def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
+    """Each of them beside the published one."""
+    return (one.row(study, published.published_comparison(study.dataset, one.name)) for one in comparisons(study))
+
+
+def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
+    named = study.named
+    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
+    longest = list(told)[-1:]
+    for action in (one for one in study.roles.primary_first if one in named.selective):
+        gated, always, verify = named.selective[action], named.always[action], published.verb(action)
+        words = {"verify": verify or action.replace("_", " "), "longest": "".join(told[one] for one in longest)}
+        yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
+        yield from (
+            _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
+        )
+    for rule in named.unfitted:
+        yield from (_Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
+        yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
+    for lower, upper in itertools.pairwise([named.base, *told]):
+        yield _Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
+        if lower != named.base:  # which flips nothing of its own
+            yield _Comparison(upper, lower, "flip")
+        yield _Comparison(upper, lower, "total_tokens")
+    for vote in named.samples:
+        yield _Comparison(vote, named.base, "correct")
+        for metric in ("correct", "total_tokens") if named.primary else ():
+            yield _Comparison(vote, named.primary, metric)
+    for policy, vote in study.equal_votes(named.interventions, named.samples).items():
+        if policy != named.primary:  # which every vote is held against
+            yield _Comparison(vote, policy, "correct")
+
 
 TOTAL = beside(TOTAL_TOKENS, "total_tokens", "published tokens", "published_tokens", 0)
 EXAMPLES = TableColumn("examples", Number(0))
@@ -44,7 +228,7 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
         PUBLISHED_ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, FINALIZERS, FIXES,
         beside(FLIPS, "flips_pct", "published flips %", "published_flips"),
     ),
-    partial(headline_rows, find=published.published_policy),
+    partial(_headline_rows, find=published.published_policy),
     ("Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
      "accuracy(policy) − accuracy(base) = fixes − flips.",),
     DATASET,
@@ -62,7 +246,7 @@ def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    comparison_rows, _told_paired, DATASET,
+    _comparison_rows, _told_paired, DATASET,
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
@@ -221,25 +405,267 @@ BUDGETS = Sheet[DatasetStudy](
     _budgets, (), DATASET,
 )  # fmt: skip
 
-POLICY_SHEETS = (BUDGET_MATCHED, PAIRED, GATES, SUBGROUPS, RULES_AND_HEADROOM, SCREENING, BUDGETS)
-
 
 def _bins(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
         for one in study.calibration[gate.policy]:
-            label = ShownInterval.of((one.label.estimate, one.label.low, one.label.high))
-            scored = {"examples": one.n, "score": one.score, "repaired": label}
-            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), values=scored)
+            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), one)
 
 
 GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
-        numbers("examples", "examples", 0), numbers("mean score", "score", 3),
-        intervals("repaired %", "repaired", 1, shown=100),
+        numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
+        intervals("repaired %", "repaired", 1, interval_of("label"), shown=100),
     ),
     _bins,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
      "no probabilities have no row.",),
     DATASET,
 )  # fmt: skip
+
+
+RATE = "intervention_rate"
+Shown = ShownInterval | float | str | None
+
+
+def _at_rates(
+    band: pl.DataFrame, metrics: Sequence[str], shares: int = 10
+) -> Iterator[dict[str, ShownInterval | float | str | None]]:
+    """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
+    cells = {
+        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
+        for row in band.iter_rows(named=True)
+    }
+    rates = band.filter(pl.col("metric") == RATE).sort("estimate")
+    distance = np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, shares + 1))
+    for place in np.unique(distance.argmin(axis=0)):
+        threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
+        # digits that tell a threshold from its neighbours
+        told = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
+        yield {RATE: rate, "threshold": told, **{name: cells.get((threshold, name)) for name in metrics}}
+
+
+PRICES = (0.1, 0.5, 2.0, 10.0)
+"""Prices per million tokens of the sensitivity table."""
+NARROW = 0.5
+"""The one whose column stays on a narrow page, and that the paper has numbers of."""
+
+
+def _base_tokens(row: StudyPolicy) -> float | None:
+    return row.base.number("total_tokens") if row.on_base else None
+
+
+def _finalizer_tokens(row: StudyPolicy) -> float | None:
+    first = row.study.finalizers.get(row.study.roles.base) if row.on_base else None
+    if first is None:
+        return None
+    calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
+    acted = row.study.values(row.policy)["intervened"]
+    return mean(first if calls is None else first + np.where(acted > 0, acted * calls, 0.0))
+
+
+def _action_tokens(row: StudyPolicy) -> Value:
+    return row.cell("action_tokens") if row.part in ACTING else None
+
+
+TOKENS = Sheet[DatasetStudy](
+    "tokens", "Where the tokens go", ("policy",),
+    (
+        numbers("base tokens", "base_tokens", 0, _base_tokens),
+        numbers("finalizer calls", "finalizers", metric="finalizers", drop=1),
+        numbers("finalizer tokens", "finalizer_tokens", 0, _finalizer_tokens),
+        replace(ACTION_TOKENS, value=_action_tokens, drop=0),
+        PLAIN_TOTAL_TOKENS, CALLS,
+    ),
+    _headline_rows,
+    ("Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
+     "`finalizer_tokens` of traces.",),
+    DATASET,
+)  # fmt: skip
+
+
+def _relative(row: StudyPolicy) -> float | None:
+    base, tokens = row.base.number("total_tokens"), row.number("total_tokens")
+    return tokens / base if tokens is not None and base else None
+
+
+def _priced(price: float) -> Column:
+    """Cost of 1,000 requests at a price per million tokens."""
+
+    def cost(row: StudyPolicy) -> float | None:
+        tokens = row.number("total_tokens")
+        return None if tokens is None else tokens * price / 1000
+
+    key = f"per_1000_at_{price:g}"
+    column = numbers(f"at {price:g} per million", key, value=cost, drop=0 if price == NARROW else 2)
+    if price != NARROW:
+        return column
+    return beside(column, "usd_per_1000_requests", f"published at {price:g}", f"published_{key}")
+
+
+def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
+    known = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
+    relative = numbers("relative", "relative", value=_relative)
+    return [
+        PLAIN_TOTAL_TOKENS, *map(_priced, PRICES),
+        beside(relative, "relative_cost", "published relative", "published_relative"),
+        *([intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []),
+    ]  # fmt: skip
+
+
+PRICED = Sheet[DatasetStudy](
+    "prices", "Cost of 1,000 requests", ("policy",), _price_columns,
+    partial(_headline_rows, find=published.published_price),
+    ("Average realised tokens times the price; no provider's quote. Total tokens: of one request. Prices: in any "
+     "currency. Relative: to the base attempt.",),
+    DATASET,
+)  # fmt: skip
+
+
+GAINED = {
+    "calls_avoided": "calls", "action_tokens_saved": "action_tokens", "total_tokens_saved": "total_tokens",
+    "flips_avoided": "flip",
+}  # fmt: skip
+
+
+def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
+    """What 1,000 requests gain by the first policy in place of the second."""
+    one, two = run.values(first), run.values(second)
+    saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
+    return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
+
+
+def _per_1000(study: DatasetStudy) -> Iterator[Row]:
+    named, parts = study.named, {one.policy: one for one in headline(study)}
+    pairs = [(named.selective[a], named.always[a]) for a in named.selective]
+    pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
+    for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
+        one, two = parts[first], parts[second]
+        values = _gained(study, first, second)
+        values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
+        compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
+        theirs = published.published_requests(study.dataset, compared)
+        yield Row((f"{first} in place of {second}",), values=values, published=theirs)
+
+
+PUBLISHED_REQUESTS = (
+    ("verification_calls_avoided", "published calls", "published_calls_avoided", 0),
+    ("tokens_saved, action tokens", "published action tokens", "published_action_tokens_saved", 0),
+    ("tokens_saved, total tokens", "published total tokens", "published_total_tokens_saved", 0),
+    ("flips_avoided", "published flips", "published_flips_avoided", 0),
+)
+*GAINS, MORE_RIGHT = (
+    numbers("calls avoided", "calls_avoided", 0),
+    numbers("action tokens saved", "action_tokens_saved", 0),
+    numbers("total tokens saved", "total_tokens_saved", 0),
+    numbers("flips avoided", "flips_avoided", 1),
+    numbers("more right answers", "more_right", 1, signed=True),
+)
+"""What 1,000 requests gain by one policy in place of another."""
+PER_1000 = Sheet[DatasetStudy](
+    "per_1000_requests", "Per 1,000 requests", ("comparison",),
+    (*(beside(column, *theirs) for column, theirs in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
+    _per_1000, (), DATASET,
+)  # fmt: skip
+
+
+def _seconds(study: DatasetStudy) -> Iterator[Row]:
+    shown = [one.policy for one in headline(study)]
+    found = study.result.seconds.iter_rows(named=True)
+    yield from listed((row for row in found if row["policy"] in shown), ["policy"])
+
+
+def _told_seconds(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+    yield (
+        "One call after the other, finalizers included; samples of a vote as many at a time as `together` says. "
+        "A mean over rollouts is one request."
+    )
+    for study in studies:
+        yield from (f"{study.dataset}: {one.text}" for one in study.notes if one.code == BATCHED_SECONDS)
+
+
+PATH_SECONDS = Sheet[DatasetStudy](
+    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _told_seconds, DATASET
+)
+
+
+def _joint(study: DatasetStudy) -> Iterator[Row]:
+    """How far each policy is behind the best one that costs at most as many tokens."""
+    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.served(study.named.joint)}
+    points = {
+        policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
+    }
+    for policy, best in best_for_no_more(points).items():
+        values = dict[str, Value]()
+        if best is not None:
+            values = {"regret": ShownInterval(0.0) if best == policy else study.paired(best, policy)[0]}
+            values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
+        yield Row((policy,), joint[policy], values)
+
+
+JOINT = Sheet[DatasetStudy](
+    "joint_frontier", "Joint frontier over initial budget, gate and action",
+    (TableColumn("budget, action, gate", key="policy"),),
+    (
+        PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", shown=100),
+        words("best for no more tokens", "best"), words("front", "on_front"),
+    ),
+    _joint,
+    ("Regret: how far the best policy that costs at most as many tokens is ahead, paired; 0 where that is itself.",),
+    DATASET,
+)  # fmt: skip
+
+
+def _steps(study: DatasetStudy) -> Iterator[Row]:
+    if study.band is not None:
+        metrics = ("accuracy", "flip_rate", "flips_among", "total_tokens")
+        yield from (Row((), values=values) for values in _at_rates(study.band, metrics))
+
+
+THRESHOLD_SWEEP = Sheet[DatasetStudy](
+    "threshold_sweep", "Threshold sweep of the primary gate", (),
+    (
+        ACTS_ON, words("threshold", "threshold"), ACCURACY,
+        intervals("flips %", "flip_rate", shown=100), intervals("flips among those %", "flips_among", 1, shown=100),
+        TOTAL_TOKENS,
+    ),
+    _steps,
+    ("In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
+     "examples acted on (the paper's equation 19).",),
+    DATASET,
+)  # fmt: skip
+SHEETS = (
+    BUDGET_MATCHED, PAIRED, GATES, SUBGROUPS, RULES_AND_HEADROOM, SCREENING, BUDGETS, JOINT, THRESHOLD_SWEEP, TOKENS,
+    PRICED, PER_1000, PATH_SECONDS, GATE_CALIBRATION,
+)  # fmt: skip
+"""All tables, in the order of the report."""
+
+
+def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
+    """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
+    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
+    made = parts[0].result.provenance
+    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
+    counted = f"{'; '.join(told)}. {drawn}"
+    return Surroundings(
+        simulated=any(one.result.simulated for one in parts),
+        dataset="dataset",
+        above=lambda sheet, own: [told for one in own for told in one.warnings(len(own) == 1)],
+        below=lambda sheet, own, shown: [counted],
+        gaps=lambda sheet, own: _gaps(own),
+    )
+
+
+def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
+    """What the runs lack: the data sets are named where not all of them lack it."""
+    for lack in LACKING.values():
+        short = [part.dataset for part in parts if lack.policies(part.result)]
+        where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
+        if short:
+            yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
+
+
+def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
+    """Every table of these data sets."""
+    return tables_of(SHEETS, studies, _surroundings(studies))
