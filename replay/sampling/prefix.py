@@ -292,7 +292,7 @@ def _votes_of(standing: np.ndarray) -> np.ndarray:
     return -(-standing >> 32)
 
 
-def _running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
+def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
     """Best scores after every step, overall and of the best other answer.
 
     `code` int (E, S) and `score` float (E, S): what each step reveals, NONE for a step without a
@@ -406,7 +406,7 @@ class Revealed:
 
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""
-        return _running_best(self.verified_code, score, self.at, self.answers)
+        return running_best(self.verified_code, score, self.at, self.answers)
 
 
 @dataclass(frozen=True)

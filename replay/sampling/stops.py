@@ -116,7 +116,7 @@ class CrossingRule(StopRule):
         if width != 1 or self.checked:
             return super().stop(seen, limit, width)
         highest = seen.once(self.statistic, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
-        return _crossing_step(highest, self.threshold, limit)
+        return crossing_step(highest, self.threshold, limit)
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tupl
     return np.where(ruled, first + 1, limit), ruled
 
 
-def _crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same for a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)

@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.sampling.prefix import LazyArrays, _running_best, _running_votes, running_sums
-from replay.sampling.stops import _crossing_step, _lead_probability, _stopping_step
+from replay.sampling.prefix import LazyArrays, _running_votes, running_best, running_sums
+from replay.sampling.stops import _lead_probability, _stopping_step, crossing_step
 from toolkit.errors import ThinkbackError
 
 
@@ -14,7 +14,7 @@ def seen(code: list[int], score: list[float]) -> Prefix:
     places = np.broadcast_to(np.arange(len(code)), codes.shape)
     answers = max(code) + 1
     first = np.array([[code.index(a) if a in code else 99 for a in range(answers)]])
-    votes, best = _running_votes(codes, first), _running_best(codes, scores, places, answers)
+    votes, best = _running_votes(codes, first), running_best(codes, scores, places, answers)
     steps = np.arange(1, len(code) + 1)[None, :]
     told = {
         "traces": steps, "valid": np.cumsum(codes >= 0, axis=1), "answers": votes.answers, "votes": votes.votes,
@@ -90,7 +90,7 @@ def test_threshold_rules_cross_where_they_first_hold(rule):
         limit = np.array([rng.integers(0, 9)])
         highest = np.maximum.accumulate(rule.strength(stats).T, axis=0)
         step, ruled = _stopping_step(rule.holds(stats), limit)
-        crossed, crossing = _crossing_step(highest, rule.threshold, limit)
+        crossed, crossing = crossing_step(highest, rule.threshold, limit)
         assert (step == crossed).all()
         assert (ruled == crossing).all()
 
@@ -109,7 +109,7 @@ def test_weighted_sums_break_ties_by_the_earliest_verified():
 
 
 def test_best_breaks_ties_by_generation_in_any_order_of_verification():
-    best = _running_best(np.array([[1, 0]]), np.array([[0.3, 0.3]]), np.array([[1, 0]]), 2)
+    best = running_best(np.array([[1, 0]]), np.array([[0.3, 0.3]]), np.array([[1, 0]]), 2)
     assert best.best_step.tolist() == [[1, 2]]
 
 

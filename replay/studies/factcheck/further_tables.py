@@ -360,7 +360,8 @@ CALIBRATION = (
     Sheet[Study](
         "reliability", "Right traces by the verifier's score", ("Verifier", "Score"),
         (
-            *COUNTED, numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
+            *COUNTED,
+            numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
             intervals("Right, %", "right", 1, interval_of("label", 100)),
         ), _bins, (
             "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
