@@ -34,7 +34,7 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs options readme notebooks pictures screenshots dist install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs options sentences readme notebooks pictures screenshots dist install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -44,6 +44,7 @@ help:
 	@echo "make test-formats  Inspect and lm-eval write their own files, in environments of their own, which are imported"
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
+	@echo "make sentences     write tests/sentences.txt, every sentence of the program, whose diff is what changed in words"
 	@echo "make options       write the tables of options into docs/cli.md, from the commands themselves"
 	@echo "make readme        put what the demonstration prints into README.md"
 	@echo "make notebooks     run the notebooks, and put them into the manual"
@@ -127,6 +128,9 @@ fuzz: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+sentences: $(VENV)/installed-dev
+	$(BIN)/python -m tests.sentences
 
 options: $(VENV)/installed-dev
 	$(BIN)/python -m tests.docs.cli_tables docs/cli.md

@@ -156,7 +156,7 @@ def _at_home(word: str) -> str:
 def _one_line(error: Exception) -> str | None:
     """What the user did wrong, in one line; None where it is not the user."""
     if isinstance(error, ThinkbackError):
-        return " ".join(error.said(_option).split())
+        return f"{' '.join(error.said(_option).split())}  [{error.code}]"
     if isinstance(error, OSError) and error.strerror is not None:
         return f"`{error.filename}`: {error.strerror}" if error.filename is not None else error.strerror
     if hasattr(error, "format_message"):  # the parser's own errors, whichever copy of click typer carries

@@ -249,10 +249,10 @@ def _some_names(argument_name: str, said: Described, text: str) -> tuple[str, ..
     """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
     found = names(text)
     if not found and (text or said.unnamed):
-        from toolkit.errors import ThinkbackError, argument
+        from toolkit.errors import InvalidError, argument
 
         why = said.unnamed or f"is `{text}`; it takes names, separated by commas"
-        raise ThinkbackError(f"{argument(argument_name)} {why}")
+        raise InvalidError(f"{argument(argument_name)} {why}")
     return found
 
 
@@ -261,6 +261,6 @@ def numbers(argument_name: str, text: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(one) for one in names(text))
     except ValueError:
-        from toolkit.errors import ThinkbackError, argument
+        from toolkit.errors import InvalidError, argument
 
-        raise ThinkbackError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None
+        raise InvalidError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None

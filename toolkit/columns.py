@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import UnknownError, suggest
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def cost_named(name: str, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
     for column in costs:
         if wanted in {one.replace("_", " ") for one in (column.called, column.name, str(column.metric))}:
             return column
-    raise ThinkbackError(f"no cost is called `{name}`; {suggest(name, costs_called(costs))}")
+    raise UnknownError(f"no cost is called `{name}`; {suggest(name, costs_called(costs))}")
 
 
 def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:

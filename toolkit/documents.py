@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import ThinkbackError, first_line
+from toolkit.errors import FormatError, first_line
 
 
 class LiteralFloat(float):
@@ -32,9 +32,9 @@ def read_text(path: str | Path, what: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise ThinkbackError(f"cannot read {what}: it is not UTF-8 text") from None
+        raise FormatError(f"cannot read {what}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
-        raise ThinkbackError(f"cannot read {what}: {first_line(error)}") from None
+        raise FormatError(f"cannot read {what}: {first_line(error)}") from None
 
 
 def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) 
         _check_integers(tables)
         return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
-        raise ThinkbackError(f"{what} is not valid TOML: {unreadable(error)}") from None
+        raise FormatError(f"{what} is not valid TOML: {unreadable(error)}") from None
 
 
 def parse_json(text: str, what: str) -> Any:
@@ -55,7 +55,7 @@ def parse_json(text: str, what: str) -> Any:
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except (RecursionError, ValueError) as error:
-        raise ThinkbackError(f"{what} is not valid JSON: {unreadable(error)}") from None
+        raise FormatError(f"{what} is not valid JSON: {unreadable(error)}") from None
 
 
 def _check_integers(value: Any) -> None:

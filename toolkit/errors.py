@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar, Self
 
 from toolkit.printable import printable
 
@@ -23,7 +24,12 @@ _VALUE, _PATH, _LINE = 100, 300, 600
 
 
 class ThinkbackError(Exception):
-    """A mistake in the input or the settings. The command line prints its one line and exits with 2."""
+    """A mistake in the input or the settings. The command line prints its one line with its code, and exits with 2."""
+
+    code: ClassVar[str] = "error"
+    """What is wrong, for programs; the line says it for people."""
+    policy: str | None = None
+    """The policy that it is about, where its line begins with one."""
 
     def __str__(self) -> str:
         """The line, with the names of arguments as a program writes them."""
@@ -37,6 +43,120 @@ class ThinkbackError(Exception):
         """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
         return in_short(_ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", line))
+
+    def about(self, subject: str) -> Self:
+        """The same error, with a line that begins with what it is about."""
+        error = type(self)(f"{subject}{self}")
+        error.__dict__.update(self.__dict__)
+        return error
+
+
+class UnknownError(ThinkbackError):
+    """A name that nothing has."""
+
+    code = "unknown"
+
+
+class InvalidError(ThinkbackError):
+    """A value that is not what is taken there."""
+
+    code = "invalid"
+
+
+class RequiredError(ThinkbackError):
+    """Something that must be given and is not."""
+
+    code = "required"
+
+
+class ConflictError(ThinkbackError):
+    """Things that do not go together, or that are there twice."""
+
+    code = "conflict"
+
+
+class AmbiguousError(ThinkbackError):
+    """Several things that could be meant."""
+
+    code = "ambiguous"
+
+
+class EmptyError(ThinkbackError):
+    """Nothing is left to work on."""
+
+    code = "empty"
+
+
+class UnsuitableError(ThinkbackError):
+    """A log, a result or a model that cannot answer this."""
+
+    code = "unsuitable"
+
+
+class LeakageError(ThinkbackError):
+    """What is learnt, chosen or decided has seen what it is judged by."""
+
+    code = "leakage"
+
+
+class MismatchError(ThinkbackError):
+    """Two things that must agree and do not."""
+
+    code = "mismatch"
+
+
+class LimitError(ThinkbackError):
+    """More than a limit allows."""
+
+    code = "limit"
+
+
+class FormatError(ThinkbackError):
+    """A file that cannot be read as what it should be."""
+
+    code = "format"
+
+
+class DamagedError(ThinkbackError):
+    """A file that is not what was written."""
+
+    code = "damaged"
+
+
+class NotFoundError(ThinkbackError):
+    """A file or a folder that is not there."""
+
+    code = "not-found"
+
+
+class ExistsError(ThinkbackError):
+    """A place to write to that is taken."""
+
+    code = "exists"
+
+
+class WriteError(ThinkbackError):
+    """A place that cannot be written to."""
+
+    code = "write"
+
+
+class IncompleteError(ThinkbackError):
+    """Work that is not finished, or rows that are not all there."""
+
+    code = "incomplete"
+
+
+class PackageError(ThinkbackError):
+    """A package that is not installed, or too old."""
+
+    code = "package"
+
+
+class RuleError(ThinkbackError):
+    """Code of the user's own that fails, or gives what is not taken."""
+
+    code = "rule"
 
 
 def in_short(line: str) -> str:
@@ -109,9 +229,9 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
 
 
 def require_known(name: str, known: Iterable[str], lacking: str) -> None:
-    """Raise ThinkbackError, `lacking` with a suggestion, unless a name is known."""
+    """Raise UnknownError, `lacking` with a suggestion, unless a name is known."""
     if name not in known:
-        raise ThinkbackError(f"{lacking}; {suggest(name, known)}")
+        raise UnknownError(f"{lacking}; {suggest(name, known)}")
 
 
 @contextmanager
@@ -120,7 +240,7 @@ def errors_begin(prefix: str) -> Iterator[None]:
     try:
         yield
     except ThinkbackError as error:
-        raise ThinkbackError(f"{prefix}{error}") from None
+        raise error.about(prefix) from None
 
 
 @contextmanager
@@ -131,9 +251,7 @@ def own_code(what: str, happens: str = "fails") -> Iterator[None]:
     except ThinkbackError:
         raise
     except (Exception, SystemExit) as error:
-        raise ThinkbackError(
-            f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_own_place(error)}"
-        ) from error
+        raise RuleError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_own_place(error)}") from error
 
 
 def _own_place(error: BaseException) -> str:

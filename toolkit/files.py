@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ConflictError, ExistsError, WriteError, argument
 from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -41,7 +41,7 @@ def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
     """The same for one file: a name to write under, which becomes `path` when the block ends well."""
     check_replaceable(path, force)
     if Path(path).is_dir():
-        raise ThinkbackError(f"`{path}` is a folder: name a file")
+        raise WriteError(f"`{path}` is a folder: name a file")
     with _in_the_place_of(path, force, _make_file, 0o666) as temporary:
         yield temporary
 
@@ -66,7 +66,7 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
             try:
                 held.enter_context(work_place(temporary, make))
             except OSError as error:
-                raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
+                raise WriteError(f"cannot write in `{target.parent}`: {error.strerror}") from None
             temporary.chmod(mode & ~umask())
             yield temporary
             for item in (temporary, *temporary.rglob("*")):
@@ -78,7 +78,7 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
             remove(temporary)
             _remove_parents(made)
             if full:
-                raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
+                raise WriteError(f"cannot write `{path}`: no space left on the disk") from error
             raise
 
 
@@ -100,24 +100,24 @@ def check_replaceable(
     shown = shown or str(path)
     here = Path.cwd().resolve()
     if target.resolve() in (here, *here.parents):
-        raise ThinkbackError(f"`{shown}` is the working directory or above it: name a directory of its own")
+        raise WriteError(f"`{shown}` is the working directory or above it: name a directory of its own")
     clear_parts(target)
     for read in inputs:
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
-            raise ThinkbackError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
+            raise ConflictError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
         if read is not None and Path(read).is_dir() and Path(read).resolve() in target.resolve().parents:
-            raise ThinkbackError(f"`{shown}` lies in `{read}`, which is read: name another place to write")
+            raise ConflictError(f"`{shown}` lies in `{read}`, which is read: name another place to write")
     if os.path.lexists(target) and not force:
-        raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
+        raise ExistsError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
     for parent in target.parents:
         if parent.is_dir():
             if not os.access(parent, os.W_OK | os.X_OK):
                 locked = os.statvfs(parent).f_flag & os.ST_RDONLY
                 why = "a read-only file system holds" if locked else "no permission in"
-                raise ThinkbackError(f"cannot write `{shown}`: {why} `{parent}`")
+                raise WriteError(f"cannot write `{shown}`: {why} `{parent}`")
             return
         if os.path.lexists(parent):
-            raise ThinkbackError(f"cannot write `{shown}`: `{parent}` is not a directory")
+            raise WriteError(f"cannot write `{shown}`: `{parent}` is not a directory")
 
 
 def _swap(temporary: Path, target: Path) -> None:
@@ -170,7 +170,7 @@ def _make_parents(parent: Path) -> list[Path]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ThinkbackError(f"cannot make `{parent}`: {error.strerror}") from None
+        raise WriteError(f"cannot make `{parent}`: {error.strerror}") from None
     return missing
 
 

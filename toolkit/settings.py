@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, argument, listed, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, argument, listed, shown, suggest
 
 Made = TypeVar("Made")
 
@@ -83,18 +83,18 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     What the class itself finds wrong, of several settings together, is said with the place in front.
     """
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
+        raise InvalidError(f"`{place}` is {shown(table)}; it takes a table")
     every = dataclasses.fields(cls)  # type: ignore[arg-type]
     given = [field for field in every if field.init and field.compare and field.metadata.get("key", True)]
     fields = {field.name.rstrip("_"): field for field in given}
     for key in table:
         if key not in fields:
             where = f" in `[{place}]`" if place else ""
-            raise ThinkbackError(f"unknown key {_quoted(key)}{where}; {suggest(str(key), fields)}")
+            raise UnknownError(f"unknown key {_quoted(key)}{where}; {suggest(str(key), fields)}")
     for key, field in fields.items():
         missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if missing and key not in table:
-            raise ThinkbackError(f"`{_dotted(place, key)}` is required")
+            raise RequiredError(f"`{_dotted(place, key)}` is required")
     read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table}
     before = _read.set((cls, read))
     try:
@@ -145,15 +145,15 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and made is None:
-        raise ThinkbackError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
+        raise InvalidError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
-        raise ThinkbackError(f"{said} is {shown(given)}; it takes {_described(kind, marks)}")
+        raise InvalidError(f"{said} is {shown(given)}; it takes {_described(kind, marks)}")
     counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
     for item in made if isinstance(made, tuple) else (made,):
         if counts and isinstance(item, int) and item > MOST:
-            raise ThinkbackError(f"{said} is {shown(item)}; it takes an integer of at most {MOST:,}")
+            raise InvalidError(f"{said} is {shown(item)}; it takes an integer of at most {MOST:,}")
         if known and item not in known:
-            raise ThinkbackError(f"{said} is {shown(item)}; {suggest(str(item), known)}")
+            raise UnknownError(f"{said} is {shown(item)}; {suggest(str(item), known)}")
     return made
 
 
@@ -240,7 +240,7 @@ def _table(cls: Any, given: Any, place: str) -> Any:
 
 def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
     if not is_list(given):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of tables")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of tables")
     return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
 
 

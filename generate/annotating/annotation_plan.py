@@ -17,7 +17,7 @@ from generate.annotating.records import check_settings, recorded, settled
 from generate.recipes.recipe import shard_of
 from generate.signals.signal import Additions, Cost, TraceSignal, Workload
 from generate.traces.block import GROUP
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ConflictError, UnknownError, UnsuitableError, suggest
 from toolkit.log import Log, collect, open_sealed
 
 
@@ -67,7 +67,7 @@ def make_add_plan(
     log = open_sealed(path)
     for table in ("examples", "traces"):
         if not log.has(table):
-            raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
+            raise UnsuitableError(f"`{path}` has no `{table}`: nothing can be added to it")
     every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
     examples = shard_of(every, shard, limit)
     own = log.scan("traces", ["trace_id", *GROUP, "sample_index", "answer"])
@@ -96,7 +96,7 @@ def _plan(
     if records:
         check_settings(records, step, additions)
     elif existing is not None:
-        raise ThinkbackError(
+        raise ConflictError(
             f"{step.section} `{step.name}`: the log holds {'columns' if step.one_row else 'rows'} of that name that no"
             f" recipe made; give these another `{step.renamed_by}`"
         )
@@ -136,7 +136,7 @@ def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> Non
     for name, known in there.items():
         for value in (*getattr(step, name), *(step.examples if name == "split" else ())):
             if value not in known:
-                raise ThinkbackError(
+                raise UnknownError(
                     f"{step.section} `{step.name}`: `{name}`: `{value}` is not in the log; {suggest(value, known)}"
                 )
 

@@ -29,7 +29,7 @@ from generate.journal.events import Answered, BlockDone, Incomplete, Recounted, 
 from generate.passes.embedding import Embedder
 from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Work, Worker
 from generate.traces.block import TraceBlock, blocks, group_of
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError, ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 from toolkit.progress import Advance, uncounted
 
@@ -195,7 +195,7 @@ class _SignalRun:
         begun, marks = self.journal.kept(BEGUN), step.marks(described)
         differs = differing(begun, marks)
         if differs is not None:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"`{step.name}` was begun with another model or prompt: {differs}; put that one back, or remove"
                 f" `{self.journal.out}`"
             )

@@ -20,7 +20,7 @@ from generate.engines.weights import versions_here
 from generate.journal.database import difference
 from generate.signals.signal import Additions, TraceSignal
 from generate.traces.log_origins import sources_of
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ConflictError
 from toolkit.log import LEFT_OUT
 
 
@@ -80,7 +80,7 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, addi
         return
     differs = difference(others[0], now)
     what = f"`{step.name}` ({step.section}) made with other settings"
-    raise ThinkbackError(f"the log holds {what}: {differs}; give the new one another `name`")
+    raise ConflictError(f"the log holds {what}: {differs}; give the new one another `name`")
 
 
 def check_marks(
@@ -91,7 +91,7 @@ def check_marks(
     for record in records:
         differs = differing(step.marks(record), marks)
         if differs is not None and record.get("settings") == now:
-            raise ThinkbackError(
+            raise ConflictError(
                 f"the log holds `{step.name}` ({step.section}) by another model or prompt: {differs}; give the new one"
                 " another `name`"
             )

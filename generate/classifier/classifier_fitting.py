@@ -25,7 +25,7 @@ from generate.passes.batching import Ids, batches
 from generate.passes.reader import Reader
 from generate.signals.sequence_classifier import KEPT, quiet
 from generate.traces.block import TRACE_FIELDS, blocks, check_fields, prompt_about
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import EmptyError, InvalidError, UnknownError, UnsuitableError, suggest
 from toolkit.files import replacing
 from toolkit.log import Log, collect
 from toolkit.progress import Advance, uncounted
@@ -53,7 +53,7 @@ def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
         for value in getattr(training, name):
             if value not in traces[column]:
                 there = traces[column].unique()
-                raise ThinkbackError(f"`classifier.{name}`: `{value}` is not in the log; {suggest(value, there)}")
+                raise UnknownError(f"`classifier.{name}`: `{value}` is not in the log; {suggest(value, there)}")
     inside = traces
     for name in ("split", "dataset"):
         given = list(getattr(training, name))
@@ -65,9 +65,9 @@ def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     if training.pools:
         chosen = chosen.filter(pl.col("pool").is_in(list(training.pools)))
     if not chosen.height:
-        raise ThinkbackError(f"`classifier`: no trace of the log has a label for the target `{training.target}`")
+        raise EmptyError(f"`classifier`: no trace of the log has a label for the target `{training.target}`")
     if chosen["label"].n_unique() < 2:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"`classifier`: all {chosen.height:,} traces have the same label for `{training.target}`: there is nothing"
             " to learn"
         )
@@ -79,7 +79,7 @@ def _fixes(traces: pl.DataFrame, action: str) -> pl.DataFrame:
     revisions = traces.filter((pl.col("action") == action) & pl.col("correct").is_not_null())
     if not revisions.height:
         there = traces.filter(pl.col("action") != "solve")["action"].unique()
-        raise ThinkbackError(f"`classifier.target`: the log has no revisions `{action}`; {suggest(action, there)}")
+        raise UnknownError(f"`classifier.target`: the log has no revisions `{action}`; {suggest(action, there)}")
     share = revisions.group_by(trace_id="parent_id").agg(right=pl.col("correct").cast(pl.Float64).mean())
     judged = traces.filter(pl.col("correct").is_not_null()).join(share, on="trace_id")
     return judged.with_columns(label=pl.when(pl.col("correct")).then(0.0).otherwise(pl.col("right")))
@@ -109,7 +109,7 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     dev = _held_out(rows.examples, recipe.training.dev, recipe.seed)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"`classifier`: the {side} examples ({len(np.unique(rows.examples[mask]))}) do not hold both labels of"
                 f" `{recipe.training.target}`: train on a larger log, or change `dev` or `seed`"
             )
@@ -170,10 +170,10 @@ def fit_classifier(
         texts = [Ids(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
         fits = np.array([reader.too_long(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
-            raise ThinkbackError(f"`classifier`: the model takes {reader.context} tokens, and no text is so short")
+            raise EmptyError(f"`classifier`: the model takes {reader.context} tokens, and no text is so short")
         for side, mask in (("training", fits & ~rows.dev), ("held-out", fits & rows.dev)):
             if len(set((rows.labels[mask] >= 0.5).tolist())) < 2:
-                raise ThinkbackError(
+                raise UnsuitableError(
                     f"`classifier`: the {side} texts that the model takes whole ({reader.context} tokens) do not hold"
                     " both labels: raise `context`, or choose another model"
                 )
@@ -210,7 +210,7 @@ def _adapted(network: Any, training: ClassifierTraining) -> Any:
         with quiet():
             return get_peft_model(network, config)
     except ValueError as error:
-        raise ThinkbackError(f"`classifier.adapt`: {str(error).splitlines()[0]}") from None
+        raise InvalidError(f"`classifier.adapt`: {str(error).splitlines()[0]}") from None
 
 
 class _Fitting:
@@ -272,7 +272,7 @@ class _Fitting:
                 logits = self._logits([self.texts[group[i]] for i in places])
                 loss = self.loss(logits, wanted[places]) * len(places) / len(group)
                 if not torch.isfinite(loss):
-                    raise ThinkbackError(
+                    raise UnsuitableError(
                         "`classifier`: the loss is NaN or infinite: lower `learning_rate`, or change `dtype`"
                     )
                 loss.backward()

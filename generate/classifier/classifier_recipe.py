@@ -10,7 +10,7 @@ from pathlib import Path
 from generate.engines.weights import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
 from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ConflictError, InvalidError, RequiredError
 from toolkit.settings import check, from_table, setting
 
 FIX = "fix:"
@@ -60,11 +60,11 @@ class ClassifierTraining:
     def __post_init__(self) -> None:
         check(self)
         if self.target != "correct" and not re.fullmatch(rf"{FIX}.+", self.target):
-            raise ThinkbackError(
+            raise InvalidError(
                 f"`target` is `{self.target}`; it takes `correct` or, as `fix:active_verify`, `fix:ACTION`"
             )
         if self.load_in_4bit and self.keep == "merged":
-            raise ThinkbackError("`keep` can't be `merged` with `load_in_4bit`: keep the adapter")
+            raise ConflictError("`keep` can't be `merged` with `load_in_4bit`: keep the adapter")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> Classifie
     top, path = read_toml(recipe, settings)
     with naming(path):
         if "classifier" not in top:
-            raise ThinkbackError("trains nothing: it has no `[classifier]`")
+            raise RequiredError("trains nothing: it has no `[classifier]`")
         training = from_table(ClassifierTraining, top["classifier"], "classifier")
         head, folder = read_head(top, path), path.resolve().parent
         template = read_template(training.prompt, folder)

@@ -28,7 +28,7 @@ from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SY
 from generate.datasets.published import find_files
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import AmbiguousError, ConflictError, RequiredError, UnknownError, suggest
 from toolkit.settings import from_table
 
 __all__ = ["DATASETS", "Count", "DataSet", "Loaded", "choose", "divide", "lines", "load", "names"]
@@ -60,16 +60,16 @@ def load(
     given = dict(options or {})
     if name in TASKS:
         if path is not None:
-            raise ThinkbackError(f"`{name}` is generated, not read: leave out `path`")
+            raise ConflictError(f"`{name}` is generated, not read: leave out `path`")
         return Loaded(task_examples(name, splits or ("test",), given))
     if name not in DATASETS:
-        raise ThinkbackError(f"unknown data set `{name}`; {suggest(name, names())}")
+        raise UnknownError(f"unknown data set `{name}`; {suggest(name, names())}")
     data = DATASETS[name]
     for option in given:
         if option not in (*data.options, *_CHOOSING):
-            raise ThinkbackError(f"`{name}` has no option `{option}`; {suggest(option, (*data.options, *_CHOOSING))}")
+            raise UnknownError(f"`{name}` has no option `{option}`; {suggest(option, (*data.options, *_CHOOSING))}")
     if path is None:
-        raise ThinkbackError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
+        raise RequiredError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
     own = {key: value for key, value in given.items() if key in data.options}
     chosen = from_table(Choosing, {key: value for key, value in given.items() if key in _CHOOSING})
     wanted = ((split, find_files(Path(path), data.files[split])) for split in _splits(data, Path(path), splits))
@@ -88,16 +88,16 @@ def load(
 def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]:
     for split in wanted:
         if split not in data.files:
-            raise ThinkbackError(f"`{data.name}` has no split `{split}`; {suggest(split, data.files)}")
+            raise UnknownError(f"`{data.name}` has no split `{split}`; {suggest(split, data.files)}")
     if len(set(wanted)) != len(wanted):
-        raise ThinkbackError(f"a split is named twice: {', '.join(wanted)}")
+        raise ConflictError(f"a split is named twice: {', '.join(wanted)}")
     if len(data.files) == 1:
         return tuple(data.files)
     if path.is_file() and not wanted:
         words = [_SPELLINGS[word] for word in re.split(r"[^a-z]+", path.name.lower()) if word in _SPELLINGS]
         if len(set(words)) != 1 or words[0] not in data.files:
-            raise ThinkbackError(f"the name of `{path}` says no split: name it with `split`; {suggest('', data.files)}")
+            raise RequiredError(f"the name of `{path}` says no split: name it with `split`; {suggest('', data.files)}")
         return (words[0],)
     if path.is_file() and len(wanted) > 1:
-        raise ThinkbackError(f"`{path}` is one file for {len(wanted)} splits: name the folder that holds their files")
+        raise AmbiguousError(f"`{path}` is one file for {len(wanted)} splits: name the folder that holds their files")
     return tuple(wanted) or ("test",)

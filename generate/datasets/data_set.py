@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ConflictError, InvalidError, LimitError, UnknownError, suggest
 from toolkit.log import schema_of
 from toolkit.settings import Checked, setting
 
@@ -106,7 +106,7 @@ def frame(
     twice = examples.filter(pl.col("example_id").is_duplicated())
     if twice.height:
         name = twice["example_id"][0]
-        raise ThinkbackError(f"`{request.files[0]}`: the id `{name}` occurs {twice.height} times among the rows")
+        raise ConflictError(f"`{request.files[0]}`: the id `{name}` occurs {twice.height} times among the rows")
     return examples
 
 
@@ -131,9 +131,9 @@ def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None)
     `by` names a column whose shares are kept (largest remainders; ties to the value that sorts first).
     """
     if not 0 < n <= examples.height:
-        raise ThinkbackError(f"`choose` is {n}, but there are {examples.height} examples")
+        raise LimitError(f"`choose` is {n}, but there are {examples.height} examples")
     if by is not None and by not in examples.columns:
-        raise ThinkbackError(f"`choose_by`: there is no column `{by}`; {suggest(by, examples.columns)}")
+        raise UnknownError(f"`choose_by`: there is no column `{by}`; {suggest(by, examples.columns)}")
     strata: dict[Hashable, list[str]] = defaultdict(list)
     keys = examples[by].cast(pl.String).fill_null("").to_list() if by else [""] * examples.height
     for key, name in sorted(zip(keys, examples["example_id"].to_list(), strict=True)):
@@ -147,7 +147,7 @@ def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None)
 def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev") -> pl.DataFrame:
     """The same rows, with the split `name` for `share` of the examples (rounded), clusters whole."""
     if not 0 < share < 1:
-        raise ThinkbackError(f"`dev_share` is {share}; it takes a number between 0 and 1")
+        raise InvalidError(f"`dev_share` is {share}; it takes a number between 0 and 1")
     unit = pl.coalesce(pl.col("cluster"), pl.col("example_id"))
     sizes = dict(examples.group_by(unit.alias("unit")).len().sort("unit").iter_rows())
     units = list(sizes)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import AmbiguousError, EmptyError, FormatError, NotFoundError, ThinkbackError
 
 FORMS = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 _KINDS: dict[type, str] = {
@@ -39,7 +39,7 @@ class PublishedRow:
 
     def fail(self, column: str, what: str) -> ThinkbackError:
         """The error to raise about one value."""
-        return ThinkbackError(f"{self.place(column)}: {what}")
+        return FormatError(f"{self.place(column)}: {what}")
 
     def text(self, column: str) -> str:
         """A string that is not blank, trimmed. A dotted name reads inside an object: `question.stem`."""
@@ -95,7 +95,7 @@ def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
     paths = [files] if isinstance(files, Path) else list(files)
     rows = [PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), 1)]
     if not rows:
-        raise ThinkbackError(f"`{paths[0]}` holds no rows")
+        raise EmptyError(f"`{paths[0]}` holds no rows")
     return rows
 
 
@@ -110,21 +110,21 @@ def find_files(path: str | Path, names: Iterable[str]) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     if not place.is_dir():
-        raise ThinkbackError(f"there is no file or folder `{place}`: get the data set from its publishers and name it")
+        raise NotFoundError(f"there is no file or folder `{place}`: get the data set from its publishers and name it")
     patterns = tuple(names)
     for pattern in patterns:
         found = tuple(sorted(file for file in place.glob(pattern) if file.is_file()))
         if found:
             return found
     listed = ", ".join(f"`{pattern}`" for pattern in patterns)
-    raise ThinkbackError(f"`{place}` holds none of the published files: {listed}")
+    raise NotFoundError(f"`{place}` holds none of the published files: {listed}")
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
     name, raw = _bytes(path)
     suffix = Path(name).suffix.lower()
     if suffix not in FORMS:
-        raise ThinkbackError(
+        raise FormatError(
             f"`{path}`: `{suffix}` is not a published form; there are {', '.join(FORMS)}, also .gz and .zip"
         )
     if suffix == ".parquet":
@@ -132,7 +132,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ThinkbackError(f"`{path}` is not UTF-8 at byte {error.start}") from None
+        raise FormatError(f"`{path}` is not UTF-8 at byte {error.start}") from None
     if suffix == ".csv":
         return _csv(path, text)
     # Many a file named .json holds JSON lines, so the first character decides.
@@ -146,13 +146,13 @@ def _bytes(path: Path) -> tuple[str, bytes]:
             with zipfile.ZipFile(path) as archive:
                 inside = [name for name in archive.namelist() if name.endswith(FORMS) and "__MACOSX" not in name]
                 if len(inside) != 1:
-                    raise ThinkbackError(f"`{path}` holds {len(inside)} data files: unpack it and name one")
+                    raise AmbiguousError(f"`{path}` holds {len(inside)} data files: unpack it and name one")
                 return inside[0], archive.read(inside[0])
         if path.suffix == ".gz":
             return path.stem, gzip.decompress(path.read_bytes())
         return path.name, path.read_bytes()
     except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ThinkbackError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from None
+        raise FormatError(f"cannot read `{path}`: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _parquet(path: Path, raw: bytes) -> list[dict[str, Any]]:
@@ -161,7 +161,7 @@ def _parquet(path: Path, raw: bytes) -> list[dict[str, Any]]:
     try:
         return pl.read_parquet(io.BytesIO(raw)).to_dicts()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ThinkbackError(f"`{path}` is not a Parquet file: {str(error).splitlines()[0]}") from None
+        raise FormatError(f"`{path}` is not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _csv(path: Path, text: str) -> list[dict[str, Any]]:
@@ -170,12 +170,12 @@ def _csv(path: Path, text: str) -> list[dict[str, Any]]:
     try:
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
-                raise ThinkbackError(
+                raise FormatError(
                     f"`{path}`, row {number}: does not have the {len(reader.fieldnames or ())} columns of the header"
                 )
             rows.append(dict(row))
     except csv.Error as error:
-        raise ThinkbackError(f"`{path}`, line {reader.line_num}: is not CSV: {error}") from None
+        raise FormatError(f"`{path}`, line {reader.line_num}: is not CSV: {error}") from None
     return rows
 
 
@@ -183,7 +183,7 @@ def _array(path: Path, text: str) -> list[dict[str, Any]]:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ThinkbackError(f"`{path}`, line {error.lineno}: is not JSON: {error.msg}") from None
+        raise FormatError(f"`{path}`, line {error.lineno}: is not JSON: {error.msg}") from None
     return [_object(path, f"row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
@@ -200,14 +200,14 @@ def _lines(path: Path, text: str) -> list[dict[str, Any]]:
                 with contextlib.suppress(json.JSONDecodeError):
                     return [_object(path, "row 1", json.loads(text))]
             place = number if rows else 1
-            raise ThinkbackError(f"`{path}`, line {place}: is not JSON: {error.msg}") from None
+            raise FormatError(f"`{path}`, line {place}: is not JSON: {error.msg}") from None
         rows.append(_object(path, f"line {number}", row))
     return rows
 
 
 def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise ThinkbackError(f"`{path}`, {place}: is not an object with columns but {_kind(row)}")
+        raise FormatError(f"`{path}`, {place}: is not an object with columns but {_kind(row)}")
     return row
 
 

@@ -25,7 +25,7 @@ import polars as pl
 
 from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
 from generate.datasets.published import PublishedRow, find_files, folded, read_rows
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError
 
 LABELS = ("Supports", "Refutes", "Conflicting")
 QUANTEMP_LABELS = {"true": "Supports", "false": "Refutes", "conflicting": "Conflicting"}
@@ -69,7 +69,7 @@ def _read_quantemp(request: ReadRequest) -> Loaded:
     counts = _counts(request, examples, _QUANTEMP.get(request.split), None, source)
     if passages is not None:
         if bare == len(rows):
-            raise ThinkbackError("no claim has evidence: the file that `evidence` names holds other claims")
+            raise MismatchError("no claim has evidence: the file that `evidence` names holds other claims")
         counts.append(Count(f"quantemp {request.split} claims without evidence", bare))
     return Loaded(examples, tuple(counts))
 

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError, ThinkbackError
 from toolkit.settings import check, from_table
 
 FINISH_WORDS = {
@@ -34,6 +34,8 @@ FINISH_WORDS = {
 
 class EngineError(ThinkbackError):
     """An engine that cannot work at all: its settings, its model or its key are wrong."""
+
+    code = "engine"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Call:
         )
         for holds, what in checks:
             if not holds:
-                raise ThinkbackError(f"call `{self.key}` {what}")
+                raise InvalidError(f"call `{self.key}` {what}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from generate.engines.base import Call, CallFailure, Engine, Outcome, writable
 from generate.journal.database import Journal
 from generate.journal.events import Answered
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import IncompleteError, ThinkbackError, argument
 
 PATIENCE = 20
 """Calls in a row that may fail before a run ends: the server is down, or the limit of an account is reached. As many
@@ -121,7 +121,7 @@ class Asking:
 
     def _incomplete(self, how: str) -> ThinkbackError:
         one, failure = self.failed[-1]
-        return ThinkbackError(
+        return IncompleteError(
             f"{self.what} is not complete: {how}, the last is `{one.call.key}`: {failure.reason}; progress is saved:"
             f" run the same command again, or seal without what fails: {argument('with_failures')}"
         )

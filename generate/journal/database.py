@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from generate.journal.events import KINDS, Event, columns_of, event_of, row_of
-from toolkit.errors import ThinkbackError
+from toolkit.errors import DamagedError, ExistsError, ThinkbackError, WriteError
 
 FOLDER = ".generate"
 JOURNAL = "journal.sqlite"
@@ -57,7 +57,7 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         except OSError as error:
-            raise ThinkbackError(f"`{out}` can't be written: {error.strerror}") from None
+            raise WriteError(f"`{out}` can't be written: {error.strerror}") from None
         except sqlite3.Error as error:
             raise self._trouble(error) from None
         try:
@@ -128,7 +128,7 @@ class Journal:
                 with self.path.with_name(f"{JOURNAL}-wal").open("rb") as file:
                     os.fsync(file.fileno())
             except OSError as error:
-                raise ThinkbackError(f"`{self.out}` can't be written: {error.strerror}; {SAVED}") from None
+                raise WriteError(f"`{self.out}` can't be written: {error.strerror}; {SAVED}") from None
         self._unsynced, self._synced_at = False, time.monotonic()
 
     def remove(self) -> None:
@@ -149,12 +149,12 @@ class Journal:
     def _trouble(self, error: sqlite3.Error) -> ThinkbackError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
-            return ThinkbackError(f"`{self.out}` is being written by another run: wait for it, or write elsewhere")
+            return ExistsError(f"`{self.out}` is being written by another run: wait for it, or write elsewhere")
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return ThinkbackError(f"`{self.path}` is damaged: restore the file, or generate into another `out`")
+            return DamagedError(f"`{self.path}` is damaged: restore the file, or generate into another `out`")
         full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
         what = f"the disk is full or failed; {SAVED}" if full else str(error)
-        return ThinkbackError(f"`{self.out}` can't be written: {what}")
+        return WriteError(f"`{self.out}` can't be written: {what}")
 
 
 def difference(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from generate.engines.base import Completion
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 
 _KEPT = tuple(field.name for field in fields(Completion))
 _LISTS = ("token_ids", "token_logprobs", "token_entropies", "token_ranks")
@@ -94,7 +94,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
         try:
             row["completion"] = json.dumps({n: getattr(made, n) for n in _KEPT}, ensure_ascii=False, allow_nan=False)
         except ValueError:
-            raise ThinkbackError(
+            raise InvalidError(
                 f"the engine gave a number that is NaN or infinite for `{row['about']}/{row['pool']}`"
             ) from None
     return tuple(row.values())

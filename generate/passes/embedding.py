@@ -13,7 +13,7 @@ import numpy as np
 
 from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
 from generate.passes.batching import Ids, batches, pad, tokens_in_batch
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError, MismatchError, NotFoundError
 
 UNSAID = 512
 """The longest text, in tokens, of an encoder whose config says nothing of it."""
@@ -37,7 +37,7 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
         return np.zeros((0, 1))
     rows = np.asarray(embedder(texts), dtype=np.float64)  # (n, d)
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-        raise ThinkbackError(f"the embedder gave an array of shape {rows.shape} for {len(texts)} texts, or no numbers")
+        raise MismatchError(f"the embedder gave an array of shape {rows.shape} for {len(texts)} texts, or no numbers")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
 
@@ -68,7 +68,7 @@ class MeanPooling:
         self.name = self.folder.name
         if not self.folder.is_dir():
             if self.folder.is_absolute() or len(self.folder.parts) > 2:
-                raise ThinkbackError(f"embedding model `{folder}`: there is no such folder")
+                raise NotFoundError(f"embedding model `{folder}`: there is no such folder")
             self.name, self.folder = str(folder), find_model(str(folder), None, download=False).folder
         try:
             options = {"local_files_only": True, "trust_remote_code": False}
@@ -76,7 +76,7 @@ class MeanPooling:
             self._model = AutoModel.from_pretrained(str(self.folder), use_safetensors=True, **options)
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise ThinkbackError(f"embedding model `{folder}` can't be loaded: {reason}") from None
+            raise FormatError(f"embedding model `{folder}` can't be loaded: {reason}") from None
         self._model.to(chosen_device(device, "the embedding model")).eval()
         self._torch, self._batch = torch, batch
         self._batch_tokens = tokens_in_batch(batch_tokens, self._model.device.type)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import Message, Prompt
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import FormatError, InvalidError, UnknownError, suggest
 
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
 PER_MESSAGE = 16
@@ -59,7 +59,7 @@ class Template:
         names = tuple(known)
         for field in self.fields:
             if field not in names:
-                raise ThinkbackError(f"prompt `{self.name}`: nothing fills `{{{{{field}}}}}`; {suggest(field, names)}")
+                raise UnknownError(f"prompt `{self.name}`: nothing fills `{{{{{field}}}}}`; {suggest(field, names)}")
 
     def render(self, values: Mapping[str, str], conversation: Prompt = ()) -> Prompt:
         """The prompt with its fields filled. `conversation` is the revised attempt's prompt."""
@@ -82,13 +82,13 @@ def read_template(name: str, folder: Path | None = None) -> Template:
             break
     else:
         shipped = [file.name for file in PROMPTS.glob("*.txt")]
-        raise ThinkbackError(
+        raise UnknownError(
             f"unknown prompt file `{name}`: neither in the recipe's folder nor included; {suggest(name, shipped)}"
         )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ThinkbackError(f"prompt `{name}` can't be read: {error}") from None
+        raise FormatError(f"prompt `{name}` can't be read: {error}") from None
     return parse_template(name, text)
 
 
@@ -97,7 +97,7 @@ def read_whole(name: str, path: Path, what: str) -> Template:
     try:
         return Template(name, path.read_text(encoding="utf-8"), ())
     except (OSError, UnicodeDecodeError) as error:
-        raise ThinkbackError(f"`{what}` {name} can't be read: {error}") from None
+        raise FormatError(f"`{what}` {name} can't be read: {error}") from None
 
 
 def parse_template(name: str, text: str) -> Template:
@@ -107,11 +107,11 @@ def parse_template(name: str, text: str) -> Template:
     if len(pieces) == 1:
         return Template(name, text, ())
     if pieces[0].strip():
-        raise ThinkbackError(f"prompt `{name}`: there is text before the first `[[{pieces[1]}]]` line")
+        raise InvalidError(f"prompt `{name}`: there is text before the first `[[{pieces[1]}]]` line")
     parts = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
     for role, words in parts:
         if role == _CONVERSATION and words.strip():
-            raise ThinkbackError(
+            raise InvalidError(
                 f"prompt `{name}`: there is text under `[[conversation]]`: begin a message with `[[user]]`"
             )
     return Template(name, text, parts)

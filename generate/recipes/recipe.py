@@ -32,7 +32,7 @@ from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_s
 from generate.recipes.prompting import Template, read_template, read_whole
 from generate.recipes.toml_file import RecipePart, naming, place_of, read_head, read_optional, read_toml, tables_of
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ConflictError, EmptyError, InvalidError, RequiredError, UnknownError, shown, suggest
 from toolkit.settings import Checked, check, flatten, from_table, setting
 
 HOTTEST = 5.0
@@ -72,7 +72,7 @@ class _Mixture(_TemperatureSchedule):
     def __post_init__(self) -> None:
         check(self)
         if not self.mixture:
-            raise ThinkbackError("`mixture` is empty; it takes a list of temperatures")
+            raise InvalidError("`mixture` is empty; it takes a list of temperatures")
 
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
         """The temperature of one sample."""
@@ -96,7 +96,7 @@ class _Balanced(_TemperatureSchedule):
         check(self)
         steps = (self.high - self.low) / self.step
         if steps < 0 or abs(steps - round(steps)) >= 1e-6:
-            raise ThinkbackError(f"the grid from {self.low} to {self.high} can't be cut into steps of {self.step}")
+            raise InvalidError(f"the grid from {self.low} to {self.high} can't be cut into steps of {self.step}")
 
     def grid(self) -> tuple[float, ...]:
         """The temperatures, ascending, rounded to six decimals."""
@@ -121,11 +121,11 @@ def _read_schedule(given: Any, place: str) -> _TemperatureSchedule:
     if isinstance(given, Mapping):
         for key in given:
             if key not in KEYS:
-                raise ThinkbackError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
+                raise UnknownError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
         return from_table(_Mixture if "mixture" in given else _Balanced, given, place)
     if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) <= HOTTEST:
         return _Constant(float(given))
-    raise ThinkbackError(
+    raise InvalidError(
         f"`{place}` is {shown(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
         " `{ low, high, step }`"
     )
@@ -172,7 +172,7 @@ class EngineSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.model.strip():
-            raise ThinkbackError("`model` is empty: name a model, or its folder")
+            raise InvalidError("`model` is empty: name a model, or its folder")
         given = {"model": self.model, **self.settings}
         object.__setattr__(self, "options", read_settings(settings_of(self.kind), given, self.kind))
 
@@ -215,9 +215,9 @@ class AnswerSettings:
     def __post_init__(self) -> None:
         check(self)
         if self.kind == "label" and not self.labels:
-            raise ThinkbackError("`kind` is `label`: list the label space in `labels`")
+            raise RequiredError("`kind` is `label`: list the label space in `labels`")
         if ("pattern" in self.read) != (self.pattern is not None):
-            raise ThinkbackError("`pattern` and the way `pattern` in `read` go together: give both")
+            raise RequiredError("`pattern` and the way `pattern` in `read` go together: give both")
         if self.pattern is not None:
             check_pattern(self.pattern)
 
@@ -283,9 +283,9 @@ class _Step:
         check(self)
         object.__setattr__(self, "temperature", _read_schedule(self.temperature, "temperature"))
         if not self.pool or "/" in self.pool:
-            raise ThinkbackError(f"`pool` is `{self.pool}`; it takes a name without `/`")
+            raise InvalidError(f"`pool` is `{self.pool}`; it takes a name without `/`")
         if self.of is not None and self.action in ("", "solve"):
-            raise ThinkbackError(f"`action` is `{self.action}`; it takes what is done to the attempt, not `solve`")
+            raise InvalidError(f"`action` is `{self.action}`; it takes what is done to the attempt, not `solve`")
 
 
 @dataclass(frozen=True)
@@ -370,19 +370,19 @@ class Recipe(RecipePart):
                 self.engine.options.check_extra(part.extra, f"`{place}`: `extra`")
         similar = self.few_shot is not None and self.few_shot.choose == "similar"
         if self.embedding is None and (self.evidence is not None or similar):
-            raise ThinkbackError("evidence and few-shot examples chosen by similarity need `[embedding]`")
+            raise RequiredError("evidence and few-shot examples chosen by similarity need `[embedding]`")
 
     def _check_pools(self) -> None:
         seen: dict[str, int] = {}
         for step in self.steps:
             place = f"{step.table}.{step.pool}"
             if step.pool in seen:
-                raise ThinkbackError(f"`{place}.pool` names two steps")
+                raise ConflictError(f"`{place}.pool` names two steps")
             if step.of is not None and step.of not in seen:
-                raise ThinkbackError(f"`{place}.of`: no pool `{step.of}` before it; {suggest(step.of, seen)}")
+                raise UnknownError(f"`{place}.of`: no pool `{step.of}` before it; {suggest(step.of, seen)}")
             if step.of is not None and step.of_sample >= seen[step.of]:
                 traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
-                raise ThinkbackError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
+                raise InvalidError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
             seen[step.pool] = step.samples
 
     @property
@@ -432,10 +432,10 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
 def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     head = read_head(top, path)
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
-        raise ThinkbackError("adds to an existing log and makes none: name that log as `on`")
+        raise RequiredError("adds to an existing log and makes none: name that log as `on`")
     for needed in ("data", "engine", "sample"):
         if needed not in top or top[needed] == []:
-            raise ThinkbackError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
+            raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
     recipe = Recipe(
         file=path.name,
         folder=path.resolve().parent,
@@ -461,7 +461,7 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
 def read_engine(table: Any) -> EngineSettings:
     """The table `[engine]`; what is the engine's own is checked by it."""
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`engine` is {shown(table)}; it takes a table")
+        raise InvalidError(f"`engine` is {shown(table)}; it takes a table")
     own = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
     return from_table(EngineSettings, {**own, "settings": further}, "engine")
@@ -484,11 +484,11 @@ def shard_of(rows: pl.DataFrame, shard: tuple[int, int], limit: int | None = Non
     """
     number, count = shard
     if not 1 <= number <= count:
-        raise ThinkbackError(f"`shard` is {number}/{count}: the first number must be between 1 and {count}")
+        raise InvalidError(f"`shard` is {number}/{count}: the first number must be between 1 and {count}")
     if limit is not None and limit < 1:
-        raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
+        raise InvalidError(f"`limit` is {limit}; it takes an integer, at least 1")
     first = rows if limit is None else rows.head(limit)
     part = first.gather_every(count, number - 1)
     if not part.height:
-        raise ThinkbackError(f"`shard` is {number}/{count}, and has no examples: there are {first.height}")
+        raise EmptyError(f"`shard` is {number}/{count}, and has no examples: there are {first.height}")
     return part

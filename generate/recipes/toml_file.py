@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import documents
-from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
+from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, shown, suggest
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -45,7 +45,7 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
             _overrule(top, given)
         for key in top:
             if key not in TABLES:
-                raise ThinkbackError(f"unknown key `{key}`; {suggest(key, TABLES)}")
+                raise UnknownError(f"unknown key `{key}`; {suggest(key, TABLES)}")
     return top, path
 
 
@@ -111,7 +111,7 @@ def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
     """The tables of a list such as `[[sample]]`."""
     given = top.get(name, [])
     if not isinstance(given, list):
-        raise ThinkbackError(f"`{name}` is {shown(given)}; write it as `[[{name}]]`, once for each")
+        raise InvalidError(f"`{name}` is {shown(given)}; write it as `[[{name}]]`, once for each")
     return given
 
 
@@ -120,9 +120,9 @@ def _path(recipe: str | Path) -> Path:
     if path.is_file():
         return path
     if path.suffix or path.name != str(recipe):
-        raise ThinkbackError(f"recipe `{recipe}`: there is no such file; name a TOML file or a shipped recipe")
+        raise NotFoundError(f"recipe `{recipe}`: there is no such file; name a TOML file or a shipped recipe")
     if path.name not in shipped_recipes():
-        raise ThinkbackError(
+        raise NotFoundError(
             f"`{recipe}` is neither a file nor a shipped recipe; {suggest(path.name, shipped_recipes())}"
         )
     return SHIPPED / f"{path.name}.toml"
@@ -132,7 +132,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     key, equals, text = given.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
-        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `engine.model=llama3.2`")
+        raise InvalidError(f"`{given}`: write a setting as KEY=VALUE, as `engine.model=llama3.2`")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -144,9 +144,9 @@ def _overrule(top: dict[str, Any], given: str) -> None:
             table = {_own_name(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
                 what = "pool" if name in ("sample", "revise") else "name"
-                raise ThinkbackError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
+                raise UnknownError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
         else:
             table = table.setdefault(name, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict) or (names[0] in LISTS and len(names) != 3):
-        raise ThinkbackError(f"`{key}` names no setting")
+        raise UnknownError(f"`{key}` names no setting")
     table[names[-1]] = value

@@ -22,7 +22,7 @@ from generate.engines.base import Prompt
 from generate.passes.embedding import Embedder, MeanPooling, unit_rows
 from generate.recipes.prompting import Template, field_texts, text_of
 from generate.recipes.recipe import EvidenceSettings, FewShotSettings, PoolStep, Recipe
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ConflictError, LimitError, RequiredError, UnknownError, UnsuitableError, suggest
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class FewShotPool:
 def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, template: Template) -> FewShotPool:
     """The pool without the data's own examples. ThinkbackError where fewer than `k` are left, or an id is unknown."""
     if template.chat:
-        raise ThinkbackError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
+        raise ConflictError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
     ids, questions = set(data["example_id"]), {_folded(question) for question in data["question"]}
     rows = worked.to_dicts()
     kept = [row for row in rows if row["example_id"] not in ids and _folded(row["question"]) not in questions]
@@ -81,10 +81,10 @@ def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, t
         by_id = {row["example_id"]: row for row in kept}
         for wanted in rule.ids:
             if wanted not in by_id:
-                raise ThinkbackError(f"`few_shot.ids`: `{wanted}` is not in the pool; {suggest(wanted, by_id)}")
+                raise UnknownError(f"`few_shot.ids`: `{wanted}` is not in the pool; {suggest(wanted, by_id)}")
         kept = [by_id[wanted] for wanted in rule.ids]
     if len(kept) < rule.k:
-        raise ThinkbackError(
+        raise LimitError(
             f"`few_shot.k` is {rule.k}, but the pool has {len(kept)} examples ({excluded} are in the data)"
         )
     if kept:
@@ -148,7 +148,7 @@ class Context:
 
     def __post_init__(self) -> None:
         if self.recipe.evidence is not None and EVIDENCE not in self.examples.columns:
-            raise ThinkbackError("`[evidence]` ranks the column `evidence` of the examples, and they have none")
+            raise RequiredError("`[evidence]` ranks the column `evidence` of the examples, and they have none")
         _check_prompts(self.recipe, self.examples.columns)
 
     def embedder(self) -> Embedder:
@@ -218,7 +218,7 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         template.check([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
         talks = any(role == "conversation" for role, _ in template.parts)
         if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].chat):
-            raise ThinkbackError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")
+            raise UnsuitableError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")
     if recipe.finalizer is not None:
         recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])
 

@@ -17,7 +17,16 @@ import polars as pl
 from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe, load_recipe, shard_of
 from generate.sampling.context import FewShotPool, make_pool
 from toolkit.answers import normalise
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    FormatError,
+    InvalidError,
+    NotFoundError,
+    RequiredError,
+    UnknownError,
+    suggest,
+)
 from toolkit.log import LogError, schema_of
 from toolkit.log.check.values import first_fault
 from toolkit.log.contract.conversion import type_name
@@ -85,7 +94,7 @@ def _load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.
     rows, notes = _file(data, find) if data.dataset == FILE else _registered(data, find)
     for needed in ("example_id", "question"):
         if needed not in rows.columns:
-            raise ThinkbackError(f"data `{data.source}` has no column `{needed}`")
+            raise RequiredError(f"data `{data.source}` has no column `{needed}`")
     rows = _texts(rows, data)
     for name, value in (("dataset", data.dataset), ("split", "test")):
         rows = rows if name in rows.columns else rows.with_columns(pl.lit(value).alias(name))
@@ -93,17 +102,17 @@ def _load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.
         there = rows["split"].unique().drop_nulls().to_list()
         for wanted in data.split:
             if wanted not in there:
-                raise ThinkbackError(f"`data.split`: `{wanted}` is not in the data; {suggest(wanted, there)}")
+                raise UnknownError(f"`data.split`: `{wanted}` is not in the data; {suggest(wanted, there)}")
         rows = rows.filter(pl.col("split").is_in(list(data.split)))
     bad = rows.filter(pl.col("example_id").is_null() | pl.col("question").is_null())
     if bad.height:
-        raise ThinkbackError(f"data `{data.source}`: an example has no id or no question")
+        raise InvalidError(f"data `{data.source}`: an example has no id or no question")
     twice = rows.filter(pl.col("example_id").is_duplicated())
     if twice.height:
-        raise ThinkbackError(f"data `{data.source}`: example `{twice['example_id'][0]}` is there twice")
+        raise ConflictError(f"data `{data.source}`: example `{twice['example_id'][0]}` is there twice")
     rows = rows if data.limit is None else rows.head(data.limit)
     if not rows.height:
-        raise ThinkbackError(f"data `{data.source}` has no examples")
+        raise EmptyError(f"data `{data.source}` has no examples")
     return rows, notes
 
 
@@ -113,7 +122,7 @@ def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
     for name in of_text:
         kind = rows.schema.get(name, pl.String())
         if not (kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)):
-            raise ThinkbackError(f"data `{data.source}`, column `{name}`: holds {type_name(kind)}, not strings")
+            raise InvalidError(f"data `{data.source}`, column `{name}`: holds {type_name(kind)}, not strings")
     return rows.with_columns(pl.col(name).cast(pl.String) for name in of_text if name in rows.columns)
 
 
@@ -124,10 +133,10 @@ def _check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
     try:
         made = to_contract(kept, "examples")
     except LogError as error:
-        raise ThinkbackError(f"data `{data.source}`: {error}") from None
+        raise FormatError(f"data `{data.source}`: {error}") from None
     fault = first_fault(made, "examples")
     if fault is not None:
-        raise ThinkbackError(
+        raise InvalidError(
             f"data `{data.source}`, example `{made['example_id'][fault.row or 0]}`, column"
             f" `{fault.column}`: {fault.message}"
         )
@@ -161,18 +170,18 @@ def contract_columns(rows: pl.DataFrame, leave: tuple[str, ...]) -> pl.DataFrame
 
 def _file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if data.path is None:
-        raise ThinkbackError(f"`data.path` is missing: name a file of examples ({', '.join(SUFFIXES)})")
+        raise RequiredError(f"`data.path` is missing: name a file of examples ({', '.join(SUFFIXES)})")
     path = find(data.path)
     if not path.is_file():
-        raise ThinkbackError(f"data `{data.path}`: there is no such file")
+        raise NotFoundError(f"data `{data.path}`: there is no such file")
     if path.suffix not in SUFFIXES:
-        raise ThinkbackError(f"data `{data.path}`: must be one of {', '.join(SUFFIXES)}")
+        raise FormatError(f"data `{data.path}`: must be one of {', '.join(SUFFIXES)}")
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path), ()
         return pl.read_ndjson(path, infer_schema_length=None), ()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ThinkbackError(f"data `{data.path}` can't be read: {str(error).splitlines()[0]}") from None
+        raise FormatError(f"data `{data.path}` can't be read: {str(error).splitlines()[0]}") from None
 
 
 def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:

@@ -32,7 +32,7 @@ from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.samples import FINALIZER
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ExistsError, IncompleteError, MismatchError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.progress import Advance, uncounted
 from toolkit.settings import flatten
@@ -45,17 +45,17 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         source = log.manifest.source if log.manifest is not None else None
         before = source.get("settings") if isinstance(source, Mapping) else None
         if not isinstance(source, Mapping) or not isinstance(before, Mapping):
-            raise ThinkbackError(f"`{out}` is a log that no recipe made: name another `out`")
+            raise ExistsError(f"`{out}` is a log that no recipe made: name another `out`")
         _compare(identity, before, out)
         failed = len(source.get("failures") or ())
         calls = f"{failed:,} call{'s' if failed > 1 else ''} failed permanently (`source.failures` of its manifest)"
-        raise ThinkbackError(
+        raise ExistsError(
             f"`{out}` is complete (shard {before['shard']}: {log.rows('examples'):,} examples,"
             f" {log.rows('traces'):,} traces): nothing is left to generate"
             + (f"; {calls}: another `out` asks again" if failed else "")
         )
     if out.is_dir() and not (out / FOLDER).exists() and any(out.iterdir()):
-        raise ThinkbackError(f"`{out}` holds something that no recipe made: name another `out`")
+        raise ExistsError(f"`{out}` holds something that no recipe made: name another `out`")
 
 
 def _check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ def _check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping
 def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
     differs = difference(before, now)
     if differs is not None:
-        raise ThinkbackError(f"`{out}` holds a log of other settings: {differs}; name another `out`")
+        raise ExistsError(f"`{out}` holds a log of other settings: {differs}; name another `out`")
 
 
 MADE_OF = "made_of"
@@ -101,7 +101,7 @@ class _ModelsSeen:
         if before is not None:
             differs = difference(before, now, [key for key in DECIDING if key in before], most=18)
             if differs is not None:
-                raise ThinkbackError(
+                raise MismatchError(
                     f"`{self.journal.out}` was begun with another model: the {what}'s {differs}; name another `out`"
                 )
             now |= {key: sorted({*before.get(key, ()), *now[key]}) for key in GROWING if key in now}
@@ -412,7 +412,7 @@ class _Run:
         self.asking.check()
         if not self.writer.log().has("traces"):
             (example_id, pool, index), (reason, _) = min(self.failed.items())
-            raise ThinkbackError(
+            raise IncompleteError(
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
@@ -458,7 +458,7 @@ def seal_unfinished(out: Path) -> Generated:
     with Journal(out) as journal:
         made_of, models = journal.kept(MADE_OF), journal.kept(MODELS)
     if not made_of or ENGINE not in models:
-        raise ThinkbackError(
+        raise IncompleteError(
             f"`{out}` is an unfinished run that {'has no answer yet' if made_of else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )

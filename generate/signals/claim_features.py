@@ -13,7 +13,7 @@ from generate.signals import numeric, similarity
 from generate.signals.feature_signals import SHARED, EmbeddingWorker, JustificationSignal, too_long
 from generate.signals.signal import Additions
 from generate.traces.block import TraceBlock
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import RequiredError, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.settings import setting
@@ -67,7 +67,7 @@ class ClaimFeatures(JustificationSignal):
         """ThinkbackError where there is no such column of evidence, too."""
         super().check_log(additions, log)
         if self.evidence not in log.columns("examples"):
-            raise ThinkbackError(
+            raise RequiredError(
                 f"{self.section} `{self.name}`: `examples` has no column `{self.evidence}`: name the one that holds the"
                 f" evidence with the key `evidence`; {suggest(self.evidence, log.columns('examples'))}"
             )

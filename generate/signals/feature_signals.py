@@ -18,7 +18,7 @@ from generate.passes.embedding import Embedder, MeanPooling
 from generate.signals.signal import BlockRows, TraceSignal, Work, Worker
 from generate.traces.block import Texts, TraceBlock
 from toolkit.answers import check_pattern, last_matches
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
 from toolkit.settings import setting
@@ -125,7 +125,7 @@ class JustificationSignal(FeatureSignal):
         if self.pattern is None:
             return
         if check_pattern(self.pattern) < 1:
-            raise ThinkbackError("`pattern` has no group: put what is wanted in parentheses")
+            raise InvalidError("`pattern` has no group: put what is wanted in parentheses")
 
     def justifications(self, texts: pl.Series) -> pl.Series:
         """The part of each text that the pattern's first group takes, at its last match; the whole without a match."""

@@ -22,7 +22,7 @@ from generate.passes.sharing import keeps_prompts, read_completions
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import Additions, BlockRows, Work, Workload
 from generate.traces.block import TraceBlock
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import InvalidError, LimitError, MismatchError, shown
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
 from toolkit.settings import check, from_table, of_kind, setting
@@ -42,7 +42,7 @@ class _Span:
     def __post_init__(self) -> None:
         check(self)
         if self.first > self.last or (self.first < 0) != (self.last < 0):
-            raise ThinkbackError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
+            raise InvalidError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
 
 
 def _read_places(given: Any, place: str) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ def _read_places(given: Any, place: str) -> tuple[int, ...]:
         return tuple(range(span.first, span.last + 1))
     listed = of_kind(tuple[int, ...], given)
     if not listed or len(set(listed)) < len(listed):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of integers, each once")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of integers, each once")
     return tuple(listed)
 
 
@@ -67,7 +67,7 @@ class _StatesWorker(ForcedWorker):
         last = self.reader.layers
         for layer in step.layers:
             if not -last - 1 <= layer <= last:
-                raise ThinkbackError(
+                raise InvalidError(
                     f"{step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
@@ -118,7 +118,7 @@ class _StatesWorker(ForcedWorker):
             taken = taken.astype(np.float16 if half else np.float32)
         if not np.isfinite(taken).all():
             hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
-            raise ThinkbackError(f"{self.step.place}: a state is too large for {self.step.store}, or NaN{hint}")
+            raise LimitError(f"{self.step.place}: a state is too large for {self.step.store}, or NaN{hint}")
         places: dict[str, Any] = {
             "trace_id": pl.Series(np.asarray(traces, dtype=object)[row], dtype=pl.String),
             "layer": np.asarray(self.step.layers, dtype=np.int16)[layer],
@@ -192,7 +192,7 @@ class HiddenStates(TeacherForced):
         there, own = log.columns(self.table)["state"], self._dimension(additions)
         width = there.size if isinstance(there, pl.Array) else None
         if width != own:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"{self.place}: the model's states have {own} numbers, those of `{self.table}` in the log {width}: give"
                 " them another `name`"
             )

@@ -13,7 +13,7 @@ from generate.passes.reader import Pass, ReadTokens, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
-from toolkit.errors import ThinkbackError
+from toolkit.errors import RequiredError
 from toolkit.progress import Advance
 from toolkit.settings import setting
 
@@ -102,9 +102,9 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.every_token and self.model is None:
-            raise ThinkbackError("`every_token` needs a `model`: the log has what it has of the writing model's")
+            raise RequiredError("`every_token` needs a `model`: the log has what it has of the writing model's")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
-            raise ThinkbackError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
+            raise RequiredError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 
     @property
     def worker(self) -> type[Worker]:  # type: ignore[override]

@@ -15,7 +15,7 @@ from generate.signals.feature_signals import SHARED, EmbeddingWorker, FeatureWor
 from generate.signals.signal import Work
 from generate.signals.similarity import embedded, peer_similarity
 from generate.traces.block import TraceBlock
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import UnsuitableError, listed
 from toolkit.settings import setting
 
 
@@ -61,7 +61,7 @@ class _ContradictionWorker(FeatureWorker):
         names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
         found = [place for place, name in names.items() if "contradict" in name.lower()]
         if len(found) != 1:
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"{step.place}: `model`: none of its labels ({listed(list(names.values()))}) is one contradiction"
             )
         self.label = found[0]

@@ -24,7 +24,7 @@ from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, Work
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ConflictError, RequiredError
 from toolkit.progress import Advance
 from toolkit.settings import setting
 
@@ -135,18 +135,18 @@ class _ClassifierWorker(ReadingWorker):
         text = kept(model).get("prompt")
         if not isinstance(text, str):
             find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
-            raise ThinkbackError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
+            raise RequiredError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
         return parse_template(KEPT, f"{text}\n")
 
     def _check_label(self) -> None:
         labels, label = int(self.reader.network.config.num_labels), self.step.label
         if labels > 1 and (label is None or label >= labels):
-            raise ThinkbackError(
+            raise RequiredError(
                 f"{self.step.place}: `label` must say which of the model's {labels} outputs is the score,"
                 f" 0 to {labels - 1}"
             )
         if labels == 1 and label is not None:
-            raise ThinkbackError(f"{self.step.place}: `label` is for models with several outputs; this has one")
+            raise ConflictError(f"{self.step.place}: `label` is for models with several outputs; this has one")
 
 
 @dataclass(frozen=True, kw_only=True)

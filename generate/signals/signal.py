@@ -23,7 +23,7 @@ from generate.recipes.prompting import PER_MESSAGE, Template
 from generate.recipes.recipe import EmbeddingSettings, EngineSettings
 from generate.recipes.toml_file import RecipePart
 from generate.traces.block import READ, Texts, TraceBlock
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, shown
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
 from toolkit.settings import Checked, check, flatten, of_kind, setting
@@ -42,6 +42,8 @@ ROW_BYTES = 200
 
 class UnreadableError(ThinkbackError):
     """Nothing that a verifier says can be read."""
+
+    code = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,7 @@ def _read_counts(given: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
     made = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
     if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in made.values()):
-        raise ThinkbackError(
-            f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1"
-        )
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1")
     return {name: int(count) for name, count in made.items() if count is not None}
 
 
@@ -190,7 +190,7 @@ class TraceSignal(Checked, ABC):
         object.__setattr__(self, "name", self.name or self.default_name())
         object.__setattr__(self, "examples", _read_counts(self.examples, "examples"))
         if not re.fullmatch(r"[^/\s.][^/\n]*", self.name):
-            raise ThinkbackError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
+            raise InvalidError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
 
     def default_name(self) -> str:
         """Its name where it is given none."""
@@ -212,7 +212,7 @@ class TraceSignal(Checked, ABC):
     def check_log(self, additions: Additions, log: Log) -> None:
         """ThinkbackError where the log lacks what it is made of. No weights are loaded."""
         if self.texts is not Texts.NONE and "text" not in log.columns("traces"):
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"{self.section} `{self.name}`: the log has no texts of its traces: `traces` has no column `text`"
             )
 
@@ -320,21 +320,21 @@ class Additions(RecipePart):
 
     def __post_init__(self) -> None:
         if not self.steps:
-            raise ThinkbackError("adds nothing to a log: it has no `[[verify]]`, `[[features]]` or `[[states]]`")
+            raise RequiredError("adds nothing to a log: it has no `[[verify]]`, `[[features]]` or `[[states]]`")
         named: dict[tuple[str, str], TraceSignal] = {}
         written: dict[tuple[str, str], str] = {}
         for step in self.steps:
             if (step.list_name, step.name) in named:
-                raise ThinkbackError(f"`{step.list_name}.name` `{step.name}` names two steps: give each its own `name`")
+                raise ConflictError(f"`{step.list_name}.name` `{step.name}` names two steps: give each its own `name`")
             named[step.list_name, step.name] = step
             for column in step.columns:
                 other = written.setdefault((step.table, column), step.name)
                 if other != step.name:
-                    raise ThinkbackError(
+                    raise ConflictError(
                         f"{step.place} writes the column `{column}` of `{other}`: set a `{step.renamed_by}`"
                     )
             if step.needs_embedding and self.embedding is None:
-                raise ThinkbackError(f"{step.place} compares texts: it needs `[embedding]` with a `model`")
+                raise RequiredError(f"{step.place} compares texts: it needs `[embedding]` with a `model`")
             if step.needs_engine:
                 self.engine_settings()
 
@@ -346,5 +346,5 @@ class Additions(RecipePart):
     def engine_settings(self) -> EngineSettings:
         """The engine. ThinkbackError where the recipe has none."""
         if self.engine is None:
-            raise ThinkbackError("a verifier that is asked in words needs `[engine]`")
+            raise RequiredError("a verifier that is asked in words needs `[engine]`")
         return self.engine

@@ -32,7 +32,7 @@ import polars as pl
 
 from generate.simulation.grid import write_simulated
 from generate.simulation.grid_model import FEATURES, sigmoid
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import UnknownError, suggest
 from toolkit.settings import Checked, setting
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _simulations() -> tuple[str, ...]:
 def load_model(name: str) -> _ClaimsModel:
     """The constants of one data set. Raises ThinkbackError for an unknown name."""
     if name not in _simulations():
-        raise ThinkbackError(f"unknown simulated data set `{name}`; {suggest(name, _simulations())}")
+        raise UnknownError(f"unknown simulated data set `{name}`; {suggest(name, _simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     verifiers = tuple(
         _SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})

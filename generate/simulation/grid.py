@@ -13,7 +13,7 @@ import polars as pl
 
 from generate.simulation import grid_model
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 from toolkit.files import replacing
 from toolkit.progress import Advance, progress, uncounted
 from toolkit.settings import check, setting
@@ -38,7 +38,7 @@ class GridSize:
     def __post_init__(self) -> None:
         check(self)
         if self.labels == 1:
-            raise ThinkbackError(f"{argument('labels')} is 1; it takes 0 (open numeric answers), or at least 2")
+            raise InvalidError(f"{argument('labels')} is 1; it takes 0 (open numeric answers), or at least 2")
 
 
 def label_names(labels: int) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -58,7 +58,7 @@ def simulate_recovery(
     from toolkit.log import open_log, write_log
 
     if examples < 1:
-        raise ThinkbackError(f"{argument('examples')} is {examples}; give at least 1")
+        raise InvalidError(f"{argument('examples')} is {examples}; give at least 1")
     model = model or RecoveryModel()
     tables = _recovery_tables(examples, seed, model)
     source = {"simulation": "recovery", "examples": examples, "seed": seed, "model": asdict(model)}

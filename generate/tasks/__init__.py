@@ -18,7 +18,7 @@ from generate.tasks.algebra import Algebra
 from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, TaskText
 from generate.tasks.numeric_claims import Claims
 from generate.tasks.task import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackError, UnknownError, shown, suggest
 from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
@@ -32,15 +32,15 @@ TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numer
 def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
     """A task by its name and difficulty. ThinkbackError for an unknown name or setting, or an unfit value."""
     if name not in TASKS:
-        raise ThinkbackError(f"unknown task `{name}`; {suggest(name, TASKS)}")
+        raise UnknownError(f"unknown task `{name}`; {suggest(name, TASKS)}")
     known = [field.name for field in dataclasses.fields(TASKS[name])]  # type: ignore[arg-type]
     for key in settings or {}:
         if key not in known:
-            raise ThinkbackError(f"`{name}` has no setting `{key}`; {suggest(key, known)}")
+            raise UnknownError(f"`{name}` has no setting `{key}`; {suggest(key, known)}")
     try:
         return TASKS[name](**(settings or {}))
     except ThinkbackError as error:
-        raise ThinkbackError(f"`{name}`: {error}") from None
+        raise error.about(f"`{name}`: ") from None
 
 
 MOST_QUESTIONS = 10_000_000
@@ -50,9 +50,9 @@ def _sizes(given: Any, place: str) -> dict[str, int]:
     """How many examples of each split: a number for each of them, or a table."""
     sizes = given if isinstance(given, Mapping) else dict.fromkeys(SPLITS, given)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes an integer, at least 1, or a table of such")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes an integer, at least 1, or a table of such")
     if max(sizes.values(), default=0) > MOST_QUESTIONS:
-        raise ThinkbackError(f"`{place}` is {shown(given)}; at most {MOST_QUESTIONS:,} are drawn of a split")
+        raise LimitError(f"`{place}` is {shown(given)}; at most {MOST_QUESTIONS:,} are drawn of a split")
     return {str(split): int(n) for split, n in sizes.items()}
 
 
@@ -78,10 +78,10 @@ def task_examples(
     try:
         drawn = from_table(Draw, {key: value for key, value in options.items() if key not in own})
     except ThinkbackError as error:
-        raise ThinkbackError(f"`{name}`: {error}") from None
+        raise error.about(f"`{name}`: ") from None
     for split in splits:
         if split not in drawn.n:
-            raise ThinkbackError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
+            raise RequiredError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
     return examples(make_task(name, own), {split: drawn.n[split] for split in splits}, drawn.seed, called)
 
 
@@ -89,6 +89,6 @@ def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> p
     """The examples of every variant, under its own name."""
     shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
     if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):
-        raise ThinkbackError(f"`{name}`: `variants` is {shown(variants)}; it takes a table of tables, by data set")
+        raise InvalidError(f"`{name}`: `variants` is {shown(variants)}; it takes a table of tables, by data set")
     parts = [task_examples(name, splits, {**shared, **own}, called) for called, own in variants.items()]
     return pl.concat(parts, how="diagonal_relaxed")

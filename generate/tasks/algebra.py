@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from generate.tasks.task import ANSWER, Check, Difficulty, Item, answer_of, share_of_lines
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError, ThinkbackError
 from toolkit.settings import setting
 
 VARIABLE = "x"
@@ -121,7 +121,7 @@ def _equation(text: str) -> tuple[Sum, Sum]:
     bare = re.sub(r"^Solve | for [a-z]\.?$", "", text.strip())
     sides = bare.split("=")
     if len(sides) != 2:
-        raise ThinkbackError(f"`{text}` holds no equation")
+        raise InvalidError(f"`{text}` holds no equation")
     return read(sides[0]), read(sides[1])
 
 
@@ -129,11 +129,11 @@ def read(text: str) -> Sum:
     """A sum from its text. ThinkbackError where it is not a linear expression in one letter."""
     tokens = _TOKEN.findall(text)
     if re.sub(r"\s", "", "".join(tokens)) != re.sub(r"\s", "", text) or not tokens:
-        raise ThinkbackError(f"`{text}` is not a linear expression")
+        raise InvalidError(f"`{text}` is not a linear expression")
     letters = {token for token in tokens if token.isalpha()}
     terms, end = _read_sum(tokens, 0, text)
     if end != len(tokens) or len(letters) > 1:
-        raise ThinkbackError(f"`{text}` is not a linear expression in one letter")
+        raise InvalidError(f"`{text}` is not a linear expression in one letter")
     return terms
 
 
@@ -145,7 +145,7 @@ def _read_sum(tokens: list[str], at: int, text: str) -> tuple[Sum, int]:
             sign = -1 if tokens[at] == "-" else 1
             at += 1
         elif terms:
-            raise ThinkbackError(f"`{text}` is not a linear expression: a sign is missing before `{tokens[at]}`")
+            raise InvalidError(f"`{text}` is not a linear expression: a sign is missing before `{tokens[at]}`")
         term, at = _read_term(tokens, at, sign, text)
         terms.append(term)
     return tuple(terms), at
@@ -165,7 +165,7 @@ def _read_term(tokens: list[str], at: int, sign: int, text: str) -> tuple[_Term,
         inner, end = _read_sum(tokens, at + 1, text)
         if inner and end < len(tokens):
             return _Term(factor, inner), end + 1
-    raise ThinkbackError(f"`{text}` is not a linear expression")
+    raise InvalidError(f"`{text}` is not a linear expression")
 
 
 def _sorted(terms: Sum) -> str:

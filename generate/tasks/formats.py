@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from generate.tasks.task import ANSWER, Item, Task, answer_of
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 
 PROMPTS: Mapping[str, str] = {
     "solve": "{{question}}\n",
@@ -77,7 +77,7 @@ def solve(item: Item) -> TaskText:
 def resume(item: Item, keep: int) -> TaskText:
     """The solution cut after `keep` characters, then its rest: what a truncated attempt asks for."""
     if not 0 <= keep < len(item.solution):
-        raise ThinkbackError(f"`keep` is {keep}, but the solution has {len(item.solution)} characters")
+        raise InvalidError(f"`keep` is {keep}, but the solution has {len(item.solution)} characters")
     head, tail = item.solution[:keep], item.solution[keep:]
     return TaskText("continue", fill("continue", question=item.question, attempt=head), tail)
 
@@ -128,7 +128,7 @@ def judge(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
 def reflect(question: str, attempt: str, verdict: float) -> TaskText:
     """How sure, from 1 to 10: `verdict` is right or wrong, or the share of right ones among samples like this."""
     if not 0 <= verdict <= 1:
-        raise ThinkbackError(f"`verdict` is {verdict}: it must lie between 0 and 1")
+        raise InvalidError(f"`verdict` is {verdict}: it must lie between 0 and 1")
     return TaskText("reflect", fill("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict))))
 
 
@@ -141,7 +141,7 @@ def choose(
     the choice is drawn.
     """
     if len(attempts) != len(verdicts) or len(attempts) < 2:
-        raise ThinkbackError(
+        raise InvalidError(
             f"a choice needs two attempts or more, each with a verdict: {len(attempts)}, {len(verdicts)}"
         )
     right = [number for number, verdict in enumerate(verdicts, start=1) if verdict]

@@ -27,7 +27,7 @@ from itertools import product
 from typing import ClassVar
 
 from generate.tasks.task import ANSWER, Check, Difficulty, Item, share_of_lines
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.settings import setting
 
 LABELS = ("True", "False", "Conflicting")
@@ -102,9 +102,9 @@ class Claims(Difficulty):
         object.__setattr__(self, "kinds", tuple(self.kinds))
         object.__setattr__(self, "shares", tuple(self.shares))
         if not self.kinds:
-            raise ThinkbackError(f"`kinds` is empty; it takes some of {', '.join(KINDS)}")
+            raise InvalidError(f"`kinds` is empty; it takes some of {', '.join(KINDS)}")
         if len(self.shares) != 3 or not sum(self.shares):
-            raise ThinkbackError("`shares` takes three weights, of True, False and Conflicting")
+            raise InvalidError("`shares` takes three weights, of True, False and Conflicting")
 
     def draw(self, rng: random.Random) -> Item | None:
         """One claim with its table; null where the wanted label did not come out of a hundred tries.

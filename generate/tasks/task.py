@@ -22,7 +22,7 @@ from typing import Protocol
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import EmptyError, LimitError, UnknownError, suggest
 from toolkit.settings import converted
 
 SPLITS: Mapping[str, range] = {"fit": range(70), "train": range(70, 80), "dev": range(80, 90), "test": range(90, 100)}
@@ -106,7 +106,7 @@ def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
     Raises ThinkbackError where the task's settings have no further question of that split.
     """
     if split not in SPLITS:
-        raise ThinkbackError(f"`{task.name}` has no split `{split}`; {suggest(split, SPLITS)}")
+        raise UnknownError(f"`{task.name}` has no split `{split}`; {suggest(split, SPLITS)}")
     rng = random.Random(f"{task!r} {split} {seed}")
     seen: set[bytes] = set()
     tries = 0
@@ -120,7 +120,7 @@ def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
                 tries = 0
                 yield item
         if tries > TRIES:
-            raise ThinkbackError(
+            raise LimitError(
                 f"`{task.name}` with these settings has no more than about {len(seen)} questions in `{split}`:"
                 " ask for fewer, or widen its settings"
             )
@@ -155,7 +155,7 @@ def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None =
                 }
             )
     if not rows:
-        raise ThinkbackError(f"`{task.name}`: no examples were asked for")
+        raise EmptyError(f"`{task.name}`: no examples were asked for")
     types = {"labels": pl.List(pl.String()), "cluster": pl.String()}
     return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
 

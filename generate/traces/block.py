@@ -13,7 +13,7 @@ import polars as pl
 from generate.engines.base import Prompt
 from generate.recipes.prompting import Template, field_texts, text_of
 from generate.traces.log_origins import joined_pools
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError, RequiredError
 from toolkit.log import Log, collect
 from toolkit.log.read.example_blocks import example_ranges
 
@@ -145,7 +145,7 @@ def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Map
     as in the recipe that made it. `prompts`: of each pool.
     """
     if row["pool"] not in prompts:
-        raise ThinkbackError(
+        raise RequiredError(
             f"the prompt of the pool `{row['pool']}` is not known: name a prompt file for it in `prompts`"
         )
     template, values = prompts[row["pool"]], dict(block.fields[row["example_id"]])
@@ -153,7 +153,7 @@ def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Map
         return template.render(values)
     parent = block.by_id.get(row["parent_id"])
     if parent is None:
-        raise ThinkbackError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
+        raise MismatchError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
     before = prompt_answered(prompts, block, parent)
     values |= {"attempt": parent["text"] or "", "answer": parent["answer"] or "", "prompt": text_of(before)}
     return template.render(values, before)

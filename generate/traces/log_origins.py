@@ -7,7 +7,7 @@ from typing import Any
 
 from generate.engines.weights import ModelFiles
 from generate.recipes.prompting import Template, parse_template
-from toolkit.errors import ThinkbackError
+from toolkit.errors import RequiredError
 from toolkit.log import Log
 
 OWN_FIELDS = ("attempt", "answer", "prompt")
@@ -89,7 +89,7 @@ def prompts_of_pools(
         elif pool in kept:
             found[pool] = kept[pool]
         else:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
             )
         found[pool].check([*log.columns("examples"), "labels", *OWN_FIELDS])

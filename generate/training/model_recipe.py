@@ -30,7 +30,7 @@ from typing import Any
 
 from generate.recipes.toml_file import naming, parse_toml, shipped_recipes
 from generate.tasks import PROMPTS, TASKS, Task, make_task
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, shown, suggest
 from toolkit.settings import Checked, check, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -38,12 +38,12 @@ SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 def _mixture(given: Any, place: str) -> dict[str, float]:
     if not isinstance(given, Mapping) or not given:
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
     for name, weight in given.items():
         if name not in PROMPTS:
-            raise ThinkbackError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
+            raise UnknownError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
         if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
-            raise ThinkbackError(f"`{place}.{name}` is {shown(weight)}; it takes a number above 0")
+            raise InvalidError(f"`{place}.{name}` is {shown(weight)}; it takes a number above 0")
     return {name: float(weight) for name, weight in given.items()}
 
 
@@ -77,7 +77,7 @@ class Shape:
     def __post_init__(self) -> None:
         check(self)
         if self.hidden % self.heads or self.hidden // self.heads % 2 or self.heads % self.kv_heads:
-            raise ThinkbackError("`hidden` must be an even multiple of `heads`, and `heads` a multiple of `kv_heads`")
+            raise InvalidError("`hidden` must be an even multiple of `heads`, and `heads` a multiple of `kv_heads`")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Attempts:
     def __post_init__(self) -> None:
         check(self)
         if not self.temperatures:
-            raise ThinkbackError("`temperatures` is empty; it takes a list of numbers, at least 0")
+            raise InvalidError("`temperatures` is empty; it takes a list of numbers, at least 0")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def load_training_recipe(recipe: str) -> ModelRecipe:
     if not path.is_file():
         if path.name != recipe or path.name not in _shipped_training_recipes():
             known = suggest(path.name, _shipped_training_recipes())
-            raise ThinkbackError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
+            raise NotFoundError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
         path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)
     with naming(path):
@@ -171,11 +171,11 @@ def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
     known = [field.name for field in fields(ModelRecipe) if field.name != "phases"] + ["phase"]
     for key in top:
         if key not in known:
-            raise ThinkbackError(f"unknown key `{key}`; {suggest(key, known)}")
+            raise UnknownError(f"unknown key `{key}`; {suggest(key, known)}")
     if not isinstance(top.get("phase"), list):
-        raise ThinkbackError("`phase` is required: write each as `[[phase]]`")
+        raise RequiredError("`phase` is required: write each as `[[phase]]`")
     if "start" in top and "model" in top:
-        raise ThinkbackError("leave out `[model]` or `start`: a model that is trained further keeps its shape")
+        raise ConflictError("leave out `[model]` or `start`: a model that is trained further keeps its shape")
     phases = tuple(from_table(Phase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1))
     rest = {key: value for key, value in top.items() if key != "phase"}
     return from_table(ModelRecipe, {"name": stem, **rest, "phases": phases})

@@ -27,7 +27,7 @@ from generate.tasks import Item, Task, TaskText, answer_of, stream
 from generate.tasks.formats import choose, correct, fill, judge, reflect, repair, resume, solve, verify
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import Attempts, ModelRecipe, Phase, RateSchedule
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError, PackageError, UnsuitableError
 from toolkit.files import check_replaceable
 from toolkit.progress import Advance, uncounted
 
@@ -89,7 +89,7 @@ def texts(
         if text is not None:
             yield text
         elif barren > 10_000:
-            raise ThinkbackError(
+            raise EmptyError(
                 f"the samples hold no attempt that `{name}` can learn from: ask for more questions or samples,"
                 " or leave it out of the mixture"
             )
@@ -139,7 +139,7 @@ def _sample_attempts(
         engine = open_engine("transformers", {"model": str(Path(folder) / "model"), "batch_size": 256})
         for call, outcome in engine.run(calls):
             if isinstance(outcome, CallFailure):
-                raise ThinkbackError(f"the model can't answer a question of its own task: {outcome.reason}")
+                raise UnsuitableError(f"the model can't answer a question of its own task: {outcome.reason}")
             made[int(call.key.split()[0])] += [completion.text for completion in outcome]
         engine.close()
     return [_attempted(item, attempts) for item, attempts in zip(items, made, strict=True)]
@@ -174,7 +174,7 @@ def _batches(
         run = list(_encoded(islice(texts, max(8, SORTED * places // mean)), tokenizer))
         kept = sorted((pair for pair in run if len(pair[0]) <= min(context, places)), key=lambda pair: len(pair[0]))
         if not kept:
-            raise ThinkbackError(f"no text is short enough for {min(context, places)} tokens: widen `model.context`")
+            raise EmptyError(f"no text is short enough for {min(context, places)} tokens: widen `model.context`")
         mean = max(1, sum(len(ids) for ids, _ in kept) // len(kept))
         groups = list(alike([len(ids) for ids, _ in kept], places))
         rng.shuffle(groups)
@@ -189,7 +189,7 @@ def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[i
     for text, ids in zip(taken, whole, strict=True):
         if tokenizer.unk_token_id in ids:
             character = (text.prompt + text.completion)[ids.index(tokenizer.unk_token_id)]
-            raise ThinkbackError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")
+            raise UnsuitableError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")
         yield [*ids, tokenizer.eos_token_id], len(text.prompt)
 
 
@@ -325,7 +325,7 @@ class _Training:
         try:
             return self.forward(input_ids=ids, use_cache=False).logits
         except TorchDynamoException as error:
-            raise ThinkbackError(
+            raise PackageError(
                 f"torch can't compile the model here ({first_line(error)}): install a C++ compiler such as g++, or"
                 " leave out `compiled`"
             ) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import EmptyError, InvalidError, LeakageError, ThinkbackError, argument
 from toolkit.log import Log, collect, query_log
 
 CONDITION = "an SQL condition on the columns of examples, such as \"split = 'test'\""
@@ -23,13 +23,13 @@ def has_test(split: pl.Series | None) -> bool:
 def matching(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` names the setting in errors."""
     if not condition.strip():
-        raise ThinkbackError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
+        raise InvalidError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
     try:
         found = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
     except ThinkbackError as error:
-        raise ThinkbackError(f"{_key(key)} ({condition}) cannot be evaluated on examples: {error}") from None
+        raise InvalidError(f"{_key(key)} ({condition}) cannot be evaluated on examples: {error}") from None
     if found.is_empty():
-        raise ThinkbackError(f"{_key(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
+        raise EmptyError(f"{_key(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
     return found.sort()
 
 
@@ -106,14 +106,14 @@ def refuse_overlap(
     whom, advice = judged
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
-        raise ThinkbackError(
+        raise LeakageError(
             f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
             f"what is fitted or chosen on rows must not be judged on them; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
-        raise ThinkbackError(
+        raise LeakageError(
             f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
             "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
             "split by `cluster`"
@@ -130,7 +130,7 @@ def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str])
     fitted = matching(log, condition, key)
     both = fitted.filter(fitted.is_in(matching(log, other, own).implode()))
     if not both.is_empty():
-        raise ThinkbackError(
+        raise LeakageError(
             f"`{own}` ({other}) holds on {len(both):,} of the examples of `{key}` ({condition}), `{both[0]}` among "
             "them: thresholds set on rows that were fitted on cover too little; give each rows of its own"
         )

@@ -11,7 +11,16 @@ import polars as pl
 
 from replay.data.fitted_scores import fitted_verifiers
 from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
-from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
+from toolkit.errors import (
+    AmbiguousError,
+    LeakageError,
+    UnknownError,
+    UnsuitableError,
+    argument,
+    listed,
+    require_known,
+    suggest,
+)
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
 
 
@@ -54,7 +63,7 @@ class Contents:
         """The lowest score that a verifier gave to a first attempt of a pool, anywhere in the log."""
         found = self.lowest(pool, verifier)
         if found is None:
-            raise ThinkbackError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
+            raise UnsuitableError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
         return found
 
     def require_columns(self, reads: frozenset[str], reader: str) -> None:
@@ -68,23 +77,23 @@ class Contents:
         """A column of features that holds numbers."""
         require_known(name, self.features, f"the log has no feature `{name}` for {reader}")
         if not self.features[name].is_numeric():
-            raise ThinkbackError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
+            raise UnsuitableError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
 
     def require_example_column(self, name: str, reader: str) -> None:
         """A column of examples that holds numbers or texts, and not the gold answer."""
         require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
         if name == "gold":
-            raise ThinkbackError(f"{reader} reads the gold answer, which no policy in service could")
+            raise LeakageError(f"{reader} reads the gold answer, which no policy in service could")
         dtype = self.example_columns[name]
         if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum)):
-            raise ThinkbackError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
+            raise UnsuitableError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
 
     def require_measure(self, measure: str) -> None:
         """A column of traces that may take the place of `correct`."""
         require_known(measure, self.trace_columns, f"traces have no column `{measure}` to measure")
         dtype = self.trace_columns[measure]
         if not (dtype == pl.Boolean or dtype.is_float()):
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
@@ -92,7 +101,7 @@ class Contents:
         """A column of examples whose values make groups."""
         require_known(by, self.example_columns, f"examples have no column `{by}` for {argument('by')}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise ThinkbackError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
+            raise UnsuitableError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""
@@ -109,11 +118,11 @@ class Contents:
         """
         own = self.revision_pools(action, base)
         if not own:
-            raise ThinkbackError(
+            raise UnknownError(
                 f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, self.bases(action))}"
             )
         if pool is None and len(own) > 1:
-            raise ThinkbackError(
+            raise AmbiguousError(
                 f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
                 f"name one with {argument('pool')}"
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError
 from toolkit.log import Log, collect
 
 FITTED = "fitted"
@@ -47,7 +47,7 @@ def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
     clashes = folds.group_by("example_id").agg(pl.col("fold").n_unique(), pl.col("verifier")).filter(pl.col("fold") > 1)
     if clashes.height:
         names = sorted(set(clashes["verifier"][0]))
-        raise ThinkbackError(
+        raise MismatchError(
             f"{' and '.join(f'`{name}`' for name in names)} have scores of different folds, so that no fold is unseen "
             "by all: fit them with the same --train-on, --folds and --seed"
         )

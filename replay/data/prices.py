@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import ThinkbackError, errors_begin
+from toolkit.errors import InvalidError, RequiredError, errors_begin
 from toolkit.settings import check, from_table, setting
 
 
@@ -43,7 +43,7 @@ def prices_from(table: object) -> Prices | None:
     if table is None:
         return None
     if not isinstance(table, Mapping):
-        raise ThinkbackError("`prices` takes a table of models and verifiers")
+        raise InvalidError("`prices` takes a table of models and verifiers")
     made = {name: from_table(_TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
     return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
 
@@ -54,5 +54,5 @@ def load_prices(path: str | Path) -> Prices:
     with errors_begin(f"{path}: "):
         found = prices_from(tables.get("prices"))
     if found is None:
-        raise ThinkbackError(f"{path} has no table `[prices]`")
+        raise RequiredError(f"{path} has no table `[prices]`")
     return found

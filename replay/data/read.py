@@ -12,7 +12,7 @@ from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Sc
 from replay.data.given_up import cut_pool
 from replay.data.needs import Needs
 from replay.data.prices import Prices
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError, MismatchError, RequiredError
 from toolkit.log import Log, collect
 
 OUTSIDE = "answer outside"
@@ -87,7 +87,7 @@ def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure
         missing |= (pool.there & np.isnan(pool.judged)).any(axis=1)
     if (known & missing).any():
         name = examples["example_id"][int((known & missing).argmax())]
-        raise ThinkbackError(
+        raise MismatchError(
             f"measure `{measure}` of traces is null for some traces of example `{name}` and not for others; "
             "give it for all of them or for none"
         )
@@ -224,7 +224,7 @@ def _pool(
     signals = [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
     judged = _spread(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
-        raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
+        raise InvalidError(f"measure `{request.measure}` of traces has values outside 0 to 1")
     behind_gap = np.zeros(examples, dtype=np.int32)
     behind_gap[row] = traces["behind_gap"].to_numpy()
     return LoggedPool(
@@ -294,4 +294,4 @@ def _spread(
 def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:
     unpriced: Sequence[str] = sorted(set(frame[column].unique().to_list()) - set(prices.per_million))
     if unpriced:
-        raise ThinkbackError(f"{column} `{unpriced[0]}` has no price; add it to `[prices]` (0 is a price)")
+        raise RequiredError(f"{column} `{unpriced[0]}` has no price; add it to `[prices]` (0 is a price)")

@@ -15,7 +15,7 @@ import numpy as np
 
 from replay.data.block import LoggedPool
 from replay.sampling.learned import Calibration, NullRows, Predictor, Prior
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 
 KERNEL_ROWS, PROCESS_ROWS = 400, 1000
 """Development traces on which the process's kernel is fixed, and on which it is conditioned: drawn with seed 0."""
@@ -27,7 +27,7 @@ def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior:
     """The prior fitted on every scored, valid trace of a pool of the development split that has all features."""
     values, scores = _development_rows(pool, verifier, features)
     if len(scores) < FEWEST:
-        raise ThinkbackError(
+        raise EmptyError(
             f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
             f"at least {FEWEST} are needed"
         )
@@ -115,7 +115,7 @@ def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -
     known = pool.scored(verifier) & ~np.isnan(pool.judged)
     scores, right = pool.scores[verifier].score[known], pool.judged[known]
     if not ((right > 0).any() and (right < 1).any()):
-        raise ThinkbackError(
+        raise EmptyError(
             f"`calibration.on` ({calibration.on}) needs right and wrong traces with a score; it has "
             f"{int((right > 0).sum())} right of {len(right)}"
         )

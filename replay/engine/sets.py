@@ -17,7 +17,7 @@ from replay.engine.cuts import Cut, cut
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, Walk, walk_block
 from replay.sampling.learned import Conformal
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError, UnsuitableError
 
 SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 """What outcomes with prediction sets have beside the others."""
@@ -45,7 +45,7 @@ def _class_thresholds(
     for i, label in enumerate(labels):
         mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
         if not len(mine):
-            raise ThinkbackError(
+            raise EmptyError(
                 f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
             )
         place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
@@ -79,7 +79,7 @@ def measure_sets(
 ) -> Outcome:
     """The outcome of stopping at `step` (E,) with the columns of prediction sets, after abstention if that is asked."""
     if conformal.fit is None:
-        raise ThinkbackError("`conformal` is not fitted: replay it with `replay.run`")
+        raise UnsuitableError("`conformal` is not fitted: replay it with `replay.run`")
     correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
     scores = by_label(block, trajectory, step, labels)
     within = scores >= np.array(list(conformal.fit.values()))
@@ -108,5 +108,5 @@ def _shared_labels(block: LogBlock) -> list[str]:
     """The one label space of the block's examples."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:
-        raise ThinkbackError("`conformal` needs examples that share one label space (`labels` of examples)")
+        raise UnsuitableError("`conformal` needs examples that share one label space (`labels` of examples)")
     return list(spaces[0])

@@ -21,7 +21,7 @@ from replay.data.read import suffix_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import UnsuitableError, require_known
 
 Parameter = float | int | None
 
@@ -135,7 +135,7 @@ class _OfBase(GateInput):
 
     def _refuse_opaque(self, of_them: bool, contents: Contents, slices: Collection[str]) -> None:
         for pool in sorted(contents.opaque & set(slices)) if of_them else ():
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{self.name}` means nothing there"
             )
 

@@ -8,7 +8,7 @@ from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
 from replay.runs.passes.reuse import first_ids, seen_by
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import ConflictError, LeakageError, MismatchError, argument, suggest
 from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
@@ -30,7 +30,7 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
         both = sorted(found[first] & found[second])
         if both:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"{argument(first)} ({told[first]}) and {argument(second)} ({told[second]}) share "
                 f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
             )
@@ -43,7 +43,7 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
     for gate in gates if bases else ():
         _check_gate(gate, base, None if action in known else action, bases, contents)
         if gate.base != gates[0].base:
-            raise ThinkbackError(
+            raise ConflictError(
                 f"gate files `{gates[0].path}` and `{gate.path}` are of base attempts of two pools, "
                 f"`{gates[0].base}` and `{gate.base}`: study one after the other"
             )
@@ -51,20 +51,20 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
 
 def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Sequence[str], contents: Contents) -> None:
     if gate.base not in bases:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
             f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with "
             f"{argument('base')} as `{gate.base}`"
         )
     for option, asked, own in (("base", base, gate.base), ("action", action, gate.action)):
         if asked is not None and asked != own:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` is for {option} `{own}`, not for `{asked}`: fit another one, or leave out "
                 f"{argument(option)}"
             )
     actions = {own for own, one, _ in contents.revisions if one == gate.base}
     if gate.action not in actions:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which pool `{gate.base}` has no "
             f"revisions by; {suggest(gate.action, actions)}"
         )
@@ -79,11 +79,11 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
     for gate, seen in seen_by(gates, examples, log.digest()):
         told = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
         if frozen:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"gate file `{gate.path}` was fitted or tuned on {told}, such as {first_ids(seen)}: report on others "
                 f"with {argument('where')}"
             )
-        raise ThinkbackError(
+        raise LeakageError(
             f"{told} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others with "
             f"{argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )

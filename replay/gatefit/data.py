@@ -21,7 +21,7 @@ from replay.policies.gates import Threshold
 from replay.runs.passes.example_set import select_examples
 from replay.runs.passes.passes import ReplayPlan, blocks
 from replay.runs.passes.reuse import question_hashes
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.errors import AmbiguousError, EmptyError, MismatchError, argument, listed, require_known
 from toolkit.log import AnyLog, Log, open_log
 
 GateInputs = tuple[GateInput, ...]
@@ -68,7 +68,7 @@ def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> Gat
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
-        raise ThinkbackError(
+        raise AmbiguousError(
             f"action `{action}` revises {revised}: name the pool of the base attempts with {argument('base')}"
         )
     name = base or bases[0]
@@ -91,7 +91,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     bases = contents.bases(gate.action)
     own = base or gate.base
     if base is None and own not in bases:
-        raise ThinkbackError(
+        raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
             f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
         )
@@ -177,7 +177,7 @@ def read_data(
     lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
     if kept.is_empty():
         which = f"where {where}" if where else "of the log"
-        raise ThinkbackError(
+        raise EmptyError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
             f"the gate{told_lacking(lacking)}"
         )
@@ -200,7 +200,7 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
             lacking[name] = lacking.get(name, 0) + count
     kept = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not kept:
-        raise ThinkbackError(
+        raise EmptyError(
             f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
         )
     note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"

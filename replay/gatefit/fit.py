@@ -20,7 +20,18 @@ from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.passes.gate_sweep import best_threshold, chosen_points, curve, gather
 from replay.runs.passes.reuse import first_ids
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted, listed, require_known
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    InvalidError,
+    LeakageError,
+    RequiredError,
+    UnsuitableError,
+    argument,
+    counted,
+    listed,
+    require_known,
+)
 from toolkit.files import replacing_file
 from toolkit.log import TAKES, AnyLog
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
@@ -111,7 +122,7 @@ def fit_gate(
     untuned = gate_file.gate_of({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
     branches = gather(tuned.plan, at.when(untuned, below).one_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
         )
     table = curve(replace(branches, signal=scores))
@@ -133,38 +144,38 @@ def _check_settings(
 ) -> None:
     if MODELS[kind].fit is None:
         if len(inputs) != 1:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"a gate of kind `{kind}` takes one score: name it with {argument('features')}, as `verifier:NAME`"
             )
         if on is not None or n_folds is not None:
-            raise ThinkbackError(
+            raise ConflictError(
                 f"a gate of kind `{kind}` has nothing to fit: leave out {argument('on')} and {argument('n_folds')}"
             )
     elif on is None:
-        raise ThinkbackError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
+        raise RequiredError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
     elif below:
-        raise ThinkbackError(f"{argument('below')} needs a gate of kind `score`; a fitted gate is high where it helps")
+        raise ConflictError(f"{argument('below')} needs a gate of kind `score`; a fitted gate is high where it helps")
     if (tune is None) == (n_folds is None):
-        raise ThinkbackError(
+        raise RequiredError(
             f"name the examples on which the threshold is chosen with {argument('tune')}, such as \"split = 'dev'\", "
             f"or give {argument('n_folds')}, such as 5, for out-of-fold scores"
         )
     if n_folds is not None and n_folds < 2:
-        raise ThinkbackError(f"{argument('n_folds')} is {n_folds}; give at least 2")
+        raise InvalidError(f"{argument('n_folds')} is {n_folds}; give at least 2")
 
 
 def _check_apart(fitted: GateData, tuned: GateData) -> None:
     """Refuse examples, and copies of questions, that are in both sets."""
     shared = sorted(set(fitted.ids) & set(tuned.ids))
     if shared:
-        raise ThinkbackError(
+        raise LeakageError(
             f"{argument('on')} and {argument('tune')} share {counted(len(shared), 'example')} ({first_ids(shared)}): "
             "fit and tune on disjoint ones"
         )
     known = set(fitted.questions)
     copies = [name for name, digest in zip(tuned.ids, tuned.questions, strict=True) if digest in known]
     if copies:
-        raise ThinkbackError(
+        raise LeakageError(
             f"{len(copies):,} examples of {argument('tune')} ask questions that {argument('on')} asks too "
             f"({first_ids(copies)}): leave them out of one of the two"
         )
@@ -174,9 +185,9 @@ def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
     told = f"{where}: {counted(count, 'example')} with a judged revision, {_told_repairs(repair)}"
     if fixes == 0 or (repair >= 1).all():
-        raise ThinkbackError(f"{told}, so they are of one class: take others")
+        raise UnsuitableError(f"{told}, so they are of one class: take others")
     if fixes < least:
-        raise ThinkbackError(f"{told}; at least {least} are needed: take more")
+        raise EmptyError(f"{told}; at least {least} are needed: take more")
 
 
 def _told_repairs(repair: np.ndarray) -> str:

@@ -18,7 +18,7 @@ from replay.runs.passes.gate_sweep import COMPARED, Branches, best_threshold, cu
 from replay.runs.passes.reuse import first_ids, overlap
 from toolkit.arguments import checks_arguments
 from toolkit.columns import find
-from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.errors import LeakageError, argument, counted
 from toolkit.log import TAKES, AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
@@ -127,7 +127,7 @@ def transfer_report(
     seen = overlap(data.plan.examples.frame, gate, at.log.digest())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids(seen)})"
     if seen and not reuse:
-        raise ThinkbackError(f"{told}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
+        raise LeakageError(f"{told}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
     below = gate.direction == "below"
     branches = gather(data.plan, at.when(gate, below).one_gate)
     table = curve(branches)

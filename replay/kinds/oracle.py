@@ -22,7 +22,7 @@ from replay.engine.revisions import mean_of, revision
 from replay.kinds.sample import Sample
 from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, trace_rows, traces_there
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import AmbiguousError, RequiredError, require_known, shown, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -394,9 +394,9 @@ class Oracle(Policy):
                 known = contents.pools | contents.actions
                 require_known(name, known, f"the log has no pool or action `{name}`")
                 if name in contents.pools and name in contents.actions:
-                    raise ThinkbackError(f"`{name}` is both a pool and an action of the log")
+                    raise AmbiguousError(f"`{name}` is both a pool and an action of the log")
                 if name not in contents.pools and self.base is None:
-                    raise ThinkbackError(
+                    raise RequiredError(
                         f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
                         f"{suggest('', contents.pools)}"
                     )

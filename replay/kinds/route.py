@@ -14,7 +14,7 @@ from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
-from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
+from toolkit.errors import InvalidError, RequiredError, errors_begin, require_known, shown
 from toolkit.settings import check, from_table, setting
 
 TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
@@ -32,7 +32,7 @@ class Router:
         with errors_begin("`route`: "):
             check(self)
         if (self.at_least is None) == (self.below is None):
-            raise ThinkbackError("`route` needs one threshold, `at_least` or `below`")
+            raise RequiredError("`route` needs one threshold, `at_least` or `below`")
 
     def chooses(self, values: np.ndarray) -> np.ndarray:
         """Where it chooses `then`, from the column (E,): bool (E,)."""
@@ -48,7 +48,7 @@ class Router:
 def _router_from(table: object, place: str) -> Router:
     """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
-        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a `Router`, or {TABLE}")
+        raise InvalidError(f"`{place}` is {shown(table)}; it takes a `Router`, or {TABLE}")
     return from_table(Router, table, place)
 
 

@@ -34,7 +34,7 @@ from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ThinkbackError, argument, counted, listed, shown, suggest
+from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, shown, suggest
 from toolkit.notes import Severity
 from toolkit.settings import from_table, setting
 
@@ -368,7 +368,7 @@ class Sample(Policy):
         """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
-            raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
+            raise InvalidError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
         if self.means_one:
             yield pool_stage(block, self.name, walks[0])
@@ -532,15 +532,15 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     contents.require_verifier(abandon.verifier, " for `abandon`")
     late = _later(contents, abandon.verifier, abandon.tokens)
     if late is not None:
-        raise ThinkbackError(
+        raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
             f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
             f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
         )
     if "completion_tokens" not in contents.trace_columns:
-        raise ThinkbackError("`abandon` needs `completion_tokens` of traces, and the log has none")
+        raise UnsuitableError("`abandon` needs `completion_tokens` of traces, and the log has none")
     if pool in contents.whole:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be given up: "
             "leave out `abandon`"
         )

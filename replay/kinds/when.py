@@ -21,7 +21,7 @@ from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of,
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Gate, Signals, Threshold, gate_from, gate_given
 from replay.policies.remarks import Payable
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import MismatchError, listed
 from toolkit.log import Log
 from toolkit.settings import setting
 
@@ -121,24 +121,24 @@ class When(Policy):
         """Raise unless a gate file was fitted for sample 0 of the base's pool, and for the action of `then`."""
         base = self.base.first_attempt
         if base is None:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` was fitted on first attempts; its base takes "
                 '`max_traces = 1` and `select = "first"`'
             )
         if base != gate.base:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, not of `{base}`; "
                 "fit one for it"
             )
         revised = [found for part in nested(self.then) if (found := part.revises) is not None]
         if {action for action, _ in revised} != {gate.action}:
             has = listed(sorted({action for action, _ in revised})) or "none"
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {has}; fit one for it"
             )
         others = sorted({pool for _, pool in revised if pool is not None} - {gate.pool})
         if gate.pool is not None and others:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed(others)}; "
                 "fit one for it"
             )

@@ -24,7 +24,7 @@ from replay.latent.traced_values import NO_FOLD, Traces
 from replay.latent.verifier_settings import STATES, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
@@ -142,22 +142,20 @@ def _check_free(log: Log, names: Sequence[str]) -> None:
     known = set(collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"])
     for name in names:
         if name in known:
-            raise ThinkbackError(f"the log has a verifier `{name}`: give another {argument('name')}")
+            raise ConflictError(f"the log has a verifier `{name}`: give another {argument('name')}")
 
 
 def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, int]]) -> None:
     if not len(right) and lacking:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"at each of the {counted(len(lacking), 'place')} the traces of {argument('train_on')} ({where}) that have "
             "a state are all right or all wrong: take others, or `--places one`"
         )
     if not len(right):
-        raise ThinkbackError(
-            f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others"
-        )
+        raise EmptyError(f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others")
     if right.min() == right.max():
         told = "right" if right[0] else "wrong"
-        raise ThinkbackError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {told}: take others")
+        raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {told}: take others")
 
 
 def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
@@ -234,7 +232,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     known = traces.fold != NO_FOLD
     inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
     if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
-        raise ThinkbackError(
+        raise LeakageError(
             "the scores that are read have different folds for copies of one question, or for questions of one "
             "cluster, so that no fold is unseen by all: leave them out of the inputs"
         )
@@ -242,7 +240,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     groups = np.unique(traces.group[trained])
     free = np.array([group for group in groups if group not in inherited], np.int64)
     if len(groups) < max(count, 2):
-        raise ThinkbackError(
+        raise EmptyError(
             f"{argument('train_on')} holds on {len(groups):,} questions, which make no {max(count, 2)} folds: take more"
         )
     dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
@@ -325,7 +323,7 @@ def _scores_without(
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
             f"{argument('train_on')}"
         )
@@ -375,7 +373,7 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
 def _record(log: Log, verifier: str) -> Mapping[str, Any]:
     record = fitted_verifiers(log).get(verifier)
     if record is None:
-        raise ThinkbackError(
+        raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
         )
@@ -396,7 +394,7 @@ def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mappi
     asked = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     then = record["trained_on"]
     if set(question_hashes(collect(asked, log), then["log"])) != set(then["questions"]):
-        raise ThinkbackError(
+        raise LeakageError(
             f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it anew under another name"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from replay.latent.state_rows import StateRows
 from replay.latent.traced_values import Traces
-from toolkit.errors import ThinkbackError
+from toolkit.errors import LimitError
 
 MOST_BYTES = 2**32
 """Of the rows, in single precision, that a model takes which needs all of them at once."""
@@ -82,7 +82,7 @@ class ModelRows:
         """All rows at once. ThinkbackError where they are too large."""
         size = 4 * self.columns * self.count
         if size > MOST_BYTES:
-            raise ThinkbackError(
+            raise LimitError(
                 f"a model of kind `{what}` needs its {self.count:,} rows of {self.columns:,} numbers at once "
                 f"({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
             )

@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError, PackageError
 from toolkit.work_places import scratch_folder
 
 WHAT = "a verifier of kind `xgboost`"
@@ -79,7 +79,7 @@ def _fit_boosted(
     xgboost = import_xgboost(WHAT)
     external = rows.count * rows.columns > IN_MEMORY
     if external and int(xgboost.__version__.split(".")[0]) < _EXTERNAL:
-        raise ThinkbackError(
+        raise PackageError(
             f"{WHAT} on {rows.count:,} rows of {rows.columns:,} numbers needs XGBoost {_EXTERNAL} or newer; "
             f"{xgboost.__version__} is installed: upgrade xgboost"
         )
@@ -258,7 +258,7 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ThinkbackError(
+        raise PackageError(
             "a verifier of kind `swiglu` needs the package torch: pip install 'thinkback[generate]'"
         ) from None
     return torch
@@ -268,7 +268,7 @@ def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to learn from, and those of held-out questions to choose the epoch by."""
     known = np.unique(groups)
     if len(known) < 2:
-        raise ThinkbackError("a network needs more than one question to be trained on: take more")
+        raise EmptyError("a network needs more than one question to be trained on: take more")
     held = np.random.default_rng(seed).permutation(known)[: max(1, len(known) // HELD_OUT)]
     outside = np.isin(groups, held)
     return np.flatnonzero(~outside), np.flatnonzero(outside)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.errors import AmbiguousError, UnknownError, UnsuitableError, argument, listed, require_known
 from toolkit.log import Log, LogError
 
 BATCH_BYTES = 2**28
@@ -114,12 +114,12 @@ def find_states(
     """
     known = log.hidden_models
     if not known:
-        raise ThinkbackError(
+        raise UnsuitableError(
             "the log has no hidden states: add some (`[[states]]` of a recipe), or name other inputs with "
             f"{argument('inputs')}"
         )
     if not model and len(known) > 1:
-        raise ThinkbackError(f"several models have hidden states, {listed(known)}: name one with {argument('states')}")
+        raise AmbiguousError(f"several models have hidden states, {listed(known)}: name one with {argument('states')}")
     require_known(model or known[0], known, f"no model `{model}` has hidden states in the log")
     name = model or known[0]
     table = f"hidden_states/{name}"
@@ -134,7 +134,7 @@ def find_states(
             have = sorted({pair[at] for pair in there})
             if number not in have:
                 known_numbers = ", ".join(map(str, have[:MOST_NAMED])) + ", …" * (len(have) > MOST_NAMED)
-                raise ThinkbackError(f"`{table}` has no {what} {number}; it has {known_numbers}")
+                raise UnknownError(f"`{table}` has no {what} {number}; it has {known_numbers}")
     places = [p for p in there if (not layers or p[0] in layers) and (not tokens or p[1] in tokens)]
     order = ids.to_frame("trace_id").with_row_index("number")
     groups = []

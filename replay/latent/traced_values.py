@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.data.fitted_scores import one_fold
 from replay.policies.gate_file import normalised_question
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import UnknownError, require_known
 from toolkit.log import Log, collect
 
 LAST = 8
@@ -84,7 +84,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
     source, mark, rest = name.partition(":")
     ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
     if not mark or source not in ways:
-        raise ThinkbackError(
+        raise UnknownError(
             f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
             "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
         )

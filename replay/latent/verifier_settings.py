@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.latent.models import MODELS
-from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.errors import ConflictError, InvalidError, argument, shown
 from toolkit.settings import check, setting
 
 STATES = "states"
@@ -50,12 +50,10 @@ class VerifierSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.name.strip() or not self.name.isprintable():
-            raise ThinkbackError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
+            raise InvalidError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
         if self.folds == 1:
-            raise ThinkbackError(
-                f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2"
-            )
+            raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
         if not self.inputs:
-            raise ThinkbackError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
+            raise InvalidError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
         if STATES not in self.inputs and self.places != ONE:
-            raise ThinkbackError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")
+            raise ConflictError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")

@@ -28,13 +28,9 @@ from replay.policies.remarks import Payable, Remark, RemarkKind
 from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, shown, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
-
-
-class _PolicyError(ThinkbackError):
-    """An error that names its policy."""
 
 
 @contextmanager
@@ -42,10 +38,15 @@ def errors_of(policy: str) -> Iterator[None]:
     """Errors within are about a policy, and name it once."""
     try:
         yield
-    except _PolicyError:
-        raise
     except ThinkbackError as error:
-        raise _PolicyError(f"policy `{policy}`: {error}") from None
+        raise (error if error.policy is not None else _about(policy, error)) from None
+
+
+def _about(policy: str, error: ThinkbackError) -> ThinkbackError:
+    """The error, whose line names its policy."""
+    line = error.about(f"policy `{policy}`: ")
+    line.policy = policy
+    return line
 
 
 KINDS: dict[str, type[Policy]] = {}
@@ -213,9 +214,9 @@ class Policy(ABC):
             return id(self)
         return key
 
-    def refuse(self, why: object) -> _PolicyError:
+    def refuse(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
         """An error about this policy's settings."""
-        return _PolicyError(f"policy `{self.name}`: {why}")
+        return _about(self.name, kind(str(why)))
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
@@ -310,7 +311,7 @@ class Policy(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
+            raise RequiredError("a policy needs a `name` (a string that is not empty)")
         if self.label is not None and not str(self.label).strip():
             raise self.refuse("`label` is empty; it takes a short name")
         with errors_of(self.name):
@@ -320,14 +321,14 @@ class Policy(ABC):
 
 
 def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
-    """A policy from its table, without its sweep; messages call it `name`. Raises PolicyError for anything wrong."""
+    """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise _PolicyError(f"policy `{name}` is {shown(table)}; it takes a table with its own `kind`")
+        raise _about(name, InvalidError(f"it is {shown(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
     if kind is None:
-        raise _PolicyError(f"policy `{name}` has no `kind`; {suggest('', KINDS)}")
+        raise _about(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
     if not isinstance(kind, str) or kind not in KINDS:
-        raise _PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
+        raise _about(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
     with errors_of(name):
         given = {key: value for key, value in table.items() if key != "kind"}
         return KINDS[kind].from_table(given | {"name": name}, own)

@@ -23,7 +23,7 @@ from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
 from toolkit.arguments import checks_arguments
 from toolkit.documents import parse_json, read_text
-from toolkit.errors import ThinkbackError, argument, errors_begin
+from toolkit.errors import DamagedError, FormatError, ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
 HASH_DIGITS = 16
@@ -55,7 +55,7 @@ class GateFile:
             try:
                 one.require_answers(contents, [base])
             except ThinkbackError as error:
-                raise ThinkbackError(
+                raise FormatError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
             with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
@@ -140,16 +140,16 @@ def _read_threshold(written: Any, below: bool) -> float:
 def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ThinkbackError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
+        raise FormatError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
     model = MODELS.get(str(kind))
     if model is None or version != model.version:
-        raise ThinkbackError(
+        raise FormatError(
             f"gate file `{path}` has kind {kind!r} and version {version!r}, which this program does not read: upgrade "
             "thinkback"
         )
     if document.get("sha256") != content_hash(document):
-        raise ThinkbackError(
+        raise DamagedError(
             f"gate file `{path}` was changed after it was fitted (its hash does not match): fit it again; another "
             "threshold is given in the policy, with `at_least`"
         )

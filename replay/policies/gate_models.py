@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import PackageError
 
 TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 
@@ -90,12 +90,10 @@ def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
     try:
         import xgboost
     except ImportError:
-        raise ThinkbackError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
+        raise PackageError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
     if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(wrote[:2]):
         newer = ".".join(map(str, wrote))
-        raise ThinkbackError(
-            f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost"
-        )
+        raise PackageError(f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost")
     return xgboost
 
 

@@ -20,7 +20,7 @@ from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
-from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, require_known, shown
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -46,7 +46,7 @@ def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
     if given is None or isinstance(given, GateFile):
         return given
     if not isinstance(given, str | Path):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {GATE}")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes {GATE}")
     return load_gate(given)
 
 
@@ -106,7 +106,7 @@ class Threshold(Gate):
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             has = listed(given).replace(", ", " and ") if given else "none"
-            raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
+            raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
             object.__setattr__(self, "file", _gate_file_from(self.file))
@@ -116,7 +116,7 @@ class Threshold(Gate):
         for name in ("fraction", "tokens"):
             self._check_parameter(name)
         if self.reuse and self.file is None:
-            raise ThinkbackError("gate: `reuse = true` needs `file`")
+            raise RequiredError("gate: `reuse = true` needs `file`")
 
     @property
     def source(self) -> str:
@@ -209,7 +209,7 @@ class Threshold(Gate):
     def _check_threshold(self) -> None:
         given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
             )
         object.__setattr__(self, given[0], _threshold(getattr(self, given[0]), given[0]))
@@ -217,10 +217,10 @@ class Threshold(Gate):
     def _check_parameter(self, name: str) -> None:
         wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
         if wanted and getattr(self, name) is None:
-            raise ThinkbackError(f"gate: signal `{self.signal}` needs `{name}`")
+            raise RequiredError(f"gate: signal `{self.signal}` needs `{name}`")
         if not wanted and getattr(self, name) is not None:
             owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
-            raise ThinkbackError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
+            raise ConflictError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
 def _threshold(given: Any, key: str) -> float | str | _Quantiles:
@@ -233,7 +233,7 @@ def _threshold(given: Any, key: str) -> float | str | _Quantiles:
     if (isinstance(given, str) and given == ALL) or isinstance(given, _Quantiles):
         return given
     how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
-    raise ThinkbackError(f"gate: `{key}` is {shown(given)}{how}")
+    raise InvalidError(f"gate: `{key}` is {shown(given)}{how}")
 
 
 @dataclass(frozen=True)
@@ -248,10 +248,10 @@ class _Combined(Gate):
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
-            raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
+            raise InvalidError(f"`{self.key}` is {shown(given)}; it takes gates")
         gates = tuple(gate_given(gate, self.key) for gate in gates)
         if not gates:
-            raise ThinkbackError(f"`{self.key}` has no gate")
+            raise RequiredError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
 
     def thresholds(self) -> Iterator[Threshold]:
@@ -295,22 +295,22 @@ def gate_given(given: object, place: str = "gate") -> Gate:
     if isinstance(given, Gate):
         return given
     if not isinstance(given, Mapping):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
     return gate_from(given, place)
 
 
 def gate_from(table: object, place: str = "gate") -> Gate:
     """A gate from its table in a policy file."""
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`{place}` takes {GATE_TABLE}")
+        raise InvalidError(f"`{place}` takes {GATE_TABLE}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]
         if len(table) > 1:
             other = next(name for name in table if name != key)
-            raise ThinkbackError(f"a gate with `{key}` takes no other key; remove `{other}`")
+            raise ConflictError(f"a gate with `{key}` takes no other key; remove `{other}`")
         if not isinstance(parts, list) or not parts:
-            raise ThinkbackError(f"`{key}` takes a list of gates, each a table")
+            raise InvalidError(f"`{key}` takes a list of gates, each a table")
         return COMBINED[key](tuple(gate_from(part) for part in parts))
     values = dict(table)
     known = [*Threshold.__dataclass_fields__, *COMBINED]

@@ -20,7 +20,18 @@ from replay.policies.suite import Suite
 from replay.sampling.own_rules import GivenRules, own_rules
 from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import (
+    ConflictError,
+    InvalidError,
+    LimitError,
+    NotFoundError,
+    RequiredError,
+    ThinkbackError,
+    UnknownError,
+    require_known,
+    shown,
+    suggest,
+)
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
 
@@ -79,10 +90,10 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
         return PolicyFile((source,))
     if isinstance(source, str | Path):
         if not str(source).strip():
-            raise ThinkbackError("the policies are an empty text: name a TOML file, or write the text with its tables")
+            raise RequiredError("the policies are an empty text: name a TOML file, or write the text with its tables")
         inline = isinstance(source, str) and "\n" in source
         if not inline and "=" in str(source) and not Path(source).exists():
-            raise ThinkbackError(f"no file of policies is called `{source}`; a TOML text has several lines")
+            raise NotFoundError(f"no file of policies is called `{source}`; a TOML text has several lines")
         text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own)
     return PolicyFile(tuple(source))
@@ -93,11 +104,11 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
     try:
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-                raise ThinkbackError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+                raise UnknownError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
-            raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
+            raise RequiredError("it has no policy; write each one as a table under `[[policy]]`")
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
@@ -106,10 +117,10 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
-            raise ThinkbackError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
+            raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
-        raise ThinkbackError(f"{name}: {error}") from None
+        raise error.about(f"{name}: ") from None
 
 
 def _lists(table: Mapping[str, Any]) -> frozenset[str]:
@@ -122,7 +133,7 @@ def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(given)
     for one in policies:
         if not isinstance(one, Policy):
-            raise ThinkbackError(f"`policies` holds {shown(one)}, which is no policy")
+            raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")
     return policies
 
 
@@ -130,11 +141,11 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     """The policies of a run. Raises where two share a name, or `against` names none of them."""
     names = [p.name for p in policies]
     if not names:
-        raise ThinkbackError("there is no policy to replay")
+        raise RequiredError("there is no policy to replay")
     known = set()
     for name in names:
         if name in known:
-            raise ThinkbackError(f"two policies are named `{name}`; give each a name of its own")
+            raise ConflictError(f"two policies are named `{name}`; give each a name of its own")
         known.add(name)
     _check_labels(policies)
     for policy in policies:
@@ -150,7 +161,7 @@ def _check_labels(policies: Sequence[Policy]) -> None:
     owners: dict[str, str] = {}
     for sweep, label in dict.fromkeys((policy.sweep, policy.label or policy.sweep) for policy in policies):
         if label in owners:
-            raise ThinkbackError(f"tables would call `{owners[label]}` and `{sweep}` both `{label}`; change a `label`")
+            raise ConflictError(f"tables would call `{owners[label]}` and `{sweep}` both `{label}`; change a `label`")
         owners[label] = sweep
 
 
@@ -170,18 +181,18 @@ def _expand(
     makes more than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
-        raise ThinkbackError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
+        raise InvalidError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
     swept = list(_swept((), table, lists, tables))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
         parts = " x ".join(f"{len(values)} of `{'.'.join(path)}`" for path, values in swept)
-        raise ThinkbackError(
+        raise LimitError(
             f"policy `{name}`: its sweep makes {size:,} policies ({parts}); at most {MOST_POLICIES:,} are allowed"
         )
     if size == 0:
         empty = next(path for path, values in swept if not values)
-        raise ThinkbackError(f"policy `{name}`: `{'.'.join(empty)}` is an empty list; give it at least one value")
+        raise InvalidError(f"policy `{name}`: `{'.'.join(empty)}` is an empty list; give it at least one value")
     if not swept:
         yield dict(table), (), 1
         return

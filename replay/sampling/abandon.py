@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError
 from toolkit.settings import check, setting
 
 NAMED_TOKENS = re.compile(r".*@(\d+)")
@@ -39,7 +39,7 @@ class Abandon:
         check(self)
         named = NAMED_TOKENS.fullmatch(self.verifier)
         if named is not None and int(named[1]) != self.tokens:
-            raise ThinkbackError(
+            raise MismatchError(
                 f"`verifier` is `{self.verifier}`, which by its name scores traces after {int(named[1]):,} tokens, "
                 f"and `tokens` is {self.tokens:,}; give a verifier of these tokens"
             )

@@ -15,7 +15,7 @@ import numpy as np
 
 from replay.sampling.own_rules import checked_fields
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
-from toolkit.errors import ThinkbackError, errors_begin, own_code, require_known, shown, suggest
+from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, own_code, require_known, shown, suggest
 from toolkit.settings import check
 
 FEATURE, EXAMPLE = "features:", "examples:"
@@ -50,14 +50,14 @@ READS: Mapping[str, frozenset[str]] = {
 def _names_read(said: Any, rule: str) -> frozenset[str]:
     """What a rule of the user's says that it reads, one name or several; `rule` is what messages call it."""
     if not isinstance(said, str | Collection):
-        raise ThinkbackError(f"{rule}: `reads` is {shown(said)}; it takes a list of names")
+        raise InvalidError(f"{rule}: `reads` is {shown(said)}; it takes a list of names")
     names = frozenset([said] if isinstance(said, str) else said)
     for name in names:
         text = name if isinstance(name, str) else shown(name)
         column = any(text.startswith(kind) and text != kind for kind in (FEATURE, EXAMPLE))
         if text not in (VOTES, SCORES) and not column:
             known = (VOTES, SCORES, f"{FEATURE}NAME", f"{EXAMPLE}NAME")
-            raise ThinkbackError(f"{rule}: unknown name `{text}` in `reads`; {suggest(text, known)}")
+            raise UnknownError(f"{rule}: unknown name `{text}` in `reads`; {suggest(text, known)}")
     return names
 
 
@@ -107,7 +107,7 @@ class DeclaredPrefix:
     def _require(self, names: frozenset[str], said: str) -> None:
         lacking = names - self._reads
         if lacking:
-            raise ThinkbackError(
+            raise RuleError(
                 f"{self._rule} reads {said}, which it does not declare: "
                 f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )

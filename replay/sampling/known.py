@@ -17,7 +17,18 @@ from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS
 from replay.sampling.selects import BestOfN, First, Majority, OwnSelect, Select, WeightedVote
 from replay.sampling.stops import Agreement, Budget, Margin, Never, OwnStop, StopRule, Window
 from replay.sampling.surrogate import Surrogate
-from toolkit.errors import ThinkbackError, listed, nearest, own_code, require_known, shown, suggest
+from toolkit.errors import (
+    ConflictError,
+    InvalidError,
+    RequiredError,
+    UnknownError,
+    listed,
+    nearest,
+    own_code,
+    require_known,
+    shown,
+    suggest,
+)
 from toolkit.settings import from_table
 
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
@@ -52,10 +63,10 @@ class _RuleKey:
         if has_method(type(given), self.methods):
             return self.own(given)
         if isinstance(given, type) and has_method(given, self.methods):
-            raise ThinkbackError(
+            raise InvalidError(
                 f"`{self.base.key}` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`"
             )
-        raise ThinkbackError(
+        raise InvalidError(
             f"`{self.base.key}` is {shown(given)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
             f"of your own: {self.shape}"
         )
@@ -64,17 +75,17 @@ class _RuleKey:
         key, table = self.base.key, {"rule": given} if isinstance(given, str) else given
         if "rule" not in table:
             for other in (other for other in table if nearest(str(other), ["rule"])):
-                raise ThinkbackError(f"unknown key `{other}` of `{key}`; did you mean `rule`? It takes {self.example}")
-            raise ThinkbackError(f"`{key}` has no `rule`; it takes {self.example}")
+                raise UnknownError(f"unknown key `{other}` of `{key}`; did you mean `rule`? It takes {self.example}")
+            raise RequiredError(f"`{key}` has no `rule`; it takes {self.example}")
         if not isinstance(table["rule"], str):
-            raise ThinkbackError(
+            raise InvalidError(
                 f"`{key}.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {self.example}"
             )
         name, values = str(table["rule"]), {other: value for other, value in table.items() if other != "rule"}
         known = self.known | {other: rule for other, rule in rules.items() if has_method(rule, self.methods)}
         require_known(name, known, f"unknown {self.base.noun} `{name}`")
         if values and not fields(known[name]):
-            raise ThinkbackError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
+            raise ConflictError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
         with own_code(f"{self.base.noun} `{name}`"):
             return self.rule(from_table(known[name], values, key))
 
@@ -107,7 +118,7 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
     for key in values:
         require_known(key, _parameters(ORDERS[name]), f"unknown key `{key}` in `order`")
         if key in table:
-            raise ThinkbackError(f"`{key}` stands in the policy and in its `order`; leave out one of them")
+            raise ConflictError(f"`{key}` stands in the policy and in its `order`; leave out one of them")
     own = {key: value for key, value in values.items() if key not in keys}
     shared = {key: value for key, value in values.items() if key in keys}
     return {**table, **shared, "order": from_table(ORDERS[name], own, "order") if own else name}
@@ -120,7 +131,7 @@ def order_given(given: Any, keys: Collection[str]) -> str | Order:
     both = [field for field in fields(given) if field.name in keys]  # type: ignore[arg-type]
     for field in both:
         if field.default is MISSING or getattr(given, field.name) != field.default:
-            raise ThinkbackError(f"`{field.name}` of `order` is a key of the policy: give it there")
+            raise ConflictError(f"`{field.name}` of `order` is a key of the policy: give it there")
     own = len(both) < len(_parameters(type(given)))
     return given if own or ORDERS.get(given.name) is not type(given) else given.name
 
@@ -138,7 +149,7 @@ def _parameters(kind: type[Order]) -> list[str]:
 
 def _known(name: object, given: object) -> str:
     if not isinstance(name, str):
-        raise ThinkbackError(f"`order` is {shown(given)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
+        raise InvalidError(f"`order` is {shown(given)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
     if name not in ORDERS:
-        raise ThinkbackError(f"`order` is {shown(name)}; {suggest(name, ORDERS)}")
+        raise UnknownError(f"`order` is {shown(name)}; {suggest(name, ORDERS)}")
     return name

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import InvalidError, UnsuitableError, shown
 from toolkit.settings import check, setting
 
 PRIORS = ("linear", "trees", "gp")
@@ -47,7 +47,7 @@ class Learned:
     def __post_init__(self) -> None:
         check(self)
         if not self.on.strip():
-            raise ThinkbackError(f"`on` is {shown(self.on)}; it takes {CONDITION}")
+            raise InvalidError(f"`on` is {shown(self.on)}; it takes {CONDITION}")
 
 
 CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev'\""
@@ -66,7 +66,7 @@ class Prior(Learned):
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Features (F, T, E) -> predictions (T, E)."""
         if self.fit is None:
-            raise ThinkbackError("`prior` is not fitted: replay the policy with `replay.run`")
+            raise UnsuitableError("`prior` is not fitted: replay the policy with `replay.run`")
         size = features.shape[1] * features.shape[2]
         rows = features.reshape(len(features), size).T
         return np.asarray(self.fit(rows), np.float64).reshape(features.shape[1:])
@@ -84,7 +84,7 @@ class Calibration(Learned):
     def apply(self, score: np.ndarray) -> np.ndarray:
         """Calibrated scores of any shape, NaN where there is none."""
         if self.fit is None:
-            raise ThinkbackError("`calibration` is not fitted: replay the policy with `replay.run`")
+            raise UnsuitableError("`calibration` is not fitted: replay the policy with `replay.run`")
         known = ~np.isnan(score)
         out = np.full(score.shape, np.nan)
         out[known] = self.fit(score[known][:, None])

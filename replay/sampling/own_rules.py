@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolkit.errors import ThinkbackError, errors_begin, listed, own_code, shown
+from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, errors_begin, listed, own_code, shown
 from toolkit.settings import NAMES, converted, of_kind
 
 GivenRules = str | Path | type | Iterable[type] | None
@@ -37,14 +37,14 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
         own = [rules] if isinstance(rules, type) else list(rules)
         for rule in own:
             if not _is_rule(rule):
-                raise ThinkbackError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
+                raise InvalidError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
         return {rule.__name__: rule for rule in own}
     path = Path(rules)
     if not path.is_file():
-        raise ThinkbackError(f"no file of stopping rules or selects at {path}")
+        raise NotFoundError(f"no file of stopping rules or selects at {path}")
     spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ThinkbackError(f"{path} is not a Python file; rules of your own live in a file that ends in .py")
+        raise FormatError(f"{path} is not a Python file; rules of your own live in a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
     with own_code(str(path), "does not load"):
@@ -54,9 +54,9 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
     for item in mine:
         if item.__name__ not in found and any(hasattr(item, name) for name in (*STOP_METHODS, *SELECT_METHODS)):
             shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
-            raise ThinkbackError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
+            raise RuleError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
     if not found:
-        raise ThinkbackError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
+        raise RuleError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
     return found
 
 
@@ -78,7 +78,7 @@ def checked_fields(rule: Any, what: str) -> Any:
             given = getattr(rule, field.name)
             made = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
             if made is _OTHER:
-                raise ThinkbackError(f"`{field.name}` is {shown(given)}; it takes {_told(hint)}")
+                raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_told(hint)}")
             if type(made) is not type(given):
                 changed[field.name] = made
         with own_code(what):

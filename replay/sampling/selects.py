@@ -14,7 +14,7 @@ import numpy as np
 
 from replay.sampling.declared import Own, Rule, Untrusted, likeness
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import RuleError, own_code
 
 METHODS = ("chooses", "takes")
 
@@ -45,9 +45,9 @@ class Select(Rule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len([name for name in METHODS if hasattr(self.asked, name)]) > 1:
-            raise ThinkbackError(f"{self.said} has both `chooses` and `takes`: leave one of them out")
+            raise RuleError(f"{self.said} has both `chooses` and `takes`: leave one of them out")
         if self.method == "chooses" and VOTES not in self.reads:
-            raise ThinkbackError(
+            raise RuleError(
                 f"{self.said} chooses an answer, so it reads votes: "
                 f"add `reads: ClassVar = {tuple(sorted(self.reads | {VOTES}))}` to it"
             )
@@ -71,7 +71,7 @@ class Select(Rule):
         with own_code(self.said):
             given = np.asarray(getattr(self.asked, self.method)(self.shown(seen)))
         if given.shape != seen.traces.shape or given.dtype.kind not in "iu":
-            raise ThinkbackError(
+            raise RuleError(
                 f"{self.said} gives {given.dtype} of shape {given.shape}; `{self.method}` must give integers of shape "
                 f"{seen.traces.shape}, one for every example and step"
             )
@@ -93,7 +93,7 @@ class Select(Rule):
 
     def _refuse(self, wrong: np.ndarray, what: str) -> None:
         if wrong.any():
-            raise ThinkbackError(f"{self.said} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
+            raise RuleError(f"{self.said} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class OwnSelect(Own, Select):
     @property
     def reads(self) -> frozenset[str]:
         if self.declared is None:
-            raise ThinkbackError(
+            raise RuleError(
                 f"{self.said} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"
             )
         return self.declared

@@ -16,7 +16,7 @@ import numpy as np
 
 from replay.sampling.declared import DeclaredPrefix, Own, Rule, Untrusted, likeness
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import RequiredError, RuleError, own_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -156,7 +156,7 @@ class Budget(CrossingRule):
 
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
-            raise ThinkbackError("stop `budget` needs exactly one of `traces` and `verifications`")
+            raise RequiredError("stop `budget` needs exactly one of `traces` and `verifications`")
         super().__post_init__()
 
     @property
@@ -295,7 +295,7 @@ def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
     with own_code(rule.said):
         decided = np.asarray(rule.holds(rule.shown(seen)))
     if decided.shape != seen.traces.shape or decided.dtype != bool:
-        raise ThinkbackError(
+        raise RuleError(
             f"{rule.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
             f"bool of shape {seen.traces.shape}, one for every example and step"
         )

@@ -300,7 +300,7 @@ def test_a_list_of_thresholds_says_what_to_give_in_python(given: Any) -> None:
 def test_a_part_from_a_table_names_what_is_wrong_in_it() -> None:
     with pytest.raises(tb.ThinkbackError, match="policy `p: base`: unknown key `polo`; did you mean `pool`"):
         gated(gate=GATE, base={"kind": "sample", "polo": "short"})
-    with pytest.raises(tb.ThinkbackError, match="policy `p: base` has no `kind`"):
+    with pytest.raises(tb.ThinkbackError, match="policy `p: base`: it has no `kind`"):
         gated(gate=GATE, base={"pool": "short"})
 
 

@@ -12,13 +12,13 @@ def table(log: str, out: Path, to: str | None = None, force: bool = False) -> No
 
     The columns are those of its example, its own, its scores by verifier, and its features.
     """
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import RequiredError
     from toolkit.exports import export_table
     from toolkit.log import open_log
 
     kind = to or out.suffix.removeprefix(".")
     if not kind:
-        raise ThinkbackError(
+        raise RequiredError(
             f"`{out}` has no ending that says its format: name it `{out}.parquet`, or add `--to parquet`"
         )
     _write(out, force, log, lambda path: export_table(open_log(log), path, kind))

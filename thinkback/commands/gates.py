@@ -22,11 +22,11 @@ def fit_gate(
     """
     from replay.gatefit.fit import fit_gate as fit
     from thinkback import console
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import RequiredError
     from toolkit.files import check_replaceable, replacing_file
 
     if scores is not None and n_folds is None:
-        raise ThinkbackError("`--scores` are out-of-fold scores: give `--folds` too")
+        raise RequiredError("`--scores` are out-of-fold scores: give `--folds` too")
     for path in (out, scores):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))

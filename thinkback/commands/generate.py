@@ -35,12 +35,12 @@ def generate(
     from generate.sampling.sampling_plan import make_plan
     from generate.sampling.sampling_run import generate as run
     from thinkback import console
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import ConflictError, IncompleteError, RequiredError
     from toolkit.progress import progress
 
     if on is not None:
         if out is not None:
-            raise ThinkbackError("`--out` writes a new log and `--on` adds to one: give one of them")
+            raise ConflictError("`--out` writes a new log and `--on` adds to one: give one of them")
         _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
         return
     read = load_recipe(recipe, settings or ())
@@ -51,7 +51,7 @@ def generate(
         _print_estimate(plan)
         return
     if out is None:
-        raise ThinkbackError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
+        raise RequiredError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
     _say_reached(read.engine, allow_keys or ())
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
@@ -64,7 +64,7 @@ def generate(
     if done.failures and with_failures:
         console.say(said_failures(done, out))
     elif done.failures:
-        raise ThinkbackError(said_failures(done, out))
+        raise IncompleteError(said_failures(done, out))
 
 
 def say_generated(done: Generated, out: Path) -> None:
@@ -169,13 +169,13 @@ def _print_lacking(plan: AnnotationPlan) -> None:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import InvalidError
 
     number, slash, count = text.partition("/")
     if not slash or not (number.isascii() and number.isdigit() and count.isascii() and count.isdigit()):
-        raise ThinkbackError(f"`--shard {text}`: write it as I/N, for example 2/4")
+        raise InvalidError(f"`--shard {text}`: write it as I/N, for example 2/4")
     if not 1 <= int(number) <= int(count):
-        raise ThinkbackError(f"`--shard {text}`: the first number must be between 1 and {count}")
+        raise InvalidError(f"`--shard {text}`: the first number must be between 1 and {count}")
     return int(number), int(count)
 
 

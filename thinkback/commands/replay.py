@@ -41,14 +41,14 @@ def replay(
     """
     from replay import run
     from replay.runs.saved.shown import SUITE_ON_PAPER
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import RequiredError
     from toolkit.files import check_replaceable
     from toolkit.stats import check_margin
 
     if margin is not None:
         check_margin(margin)
         if baseline is None and policies is not None:
-            raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
+            raise RequiredError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     most = SUITE_ON_PAPER if rows is None and policies is None else rows
     paper = Paper.taken_from(given)
     for path in (out, paper.tex):

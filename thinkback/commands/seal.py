@@ -21,17 +21,17 @@ def seal(
     """
     from generate.sampling.sampling_run import is_unfinished
     from thinkback import console
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import ConflictError, IncompleteError
     from toolkit.log import seal_log
 
     if is_unfinished(log):
         if not with_failures:
-            raise ThinkbackError(
+            raise IncompleteError(
                 f"`{log}` is an unfinished run: the same `thinkback generate` finishes it, or seal it without what was"
                 " not answered: `--with-failures`"
             )
         if name or license or source or simulated:
-            raise ThinkbackError("an unfinished run has its name, licence and source of its recipe: leave them out")
+            raise ConflictError("an unfinished run has its name, licence and source of its recipe: leave them out")
         _seal_run(log)
         return
     details: dict[str, Any] = {"license": license, "source": source, "simulated": simulated}

@@ -52,7 +52,7 @@ def simulate(
     code 2 says that one is further off than it should be, and than it is known to be. The numbers that it was not
     fitted to are listed apart, over ten seeds: they test the simulation and change no exit code.
     """
-    from toolkit.errors import ThinkbackError, argument
+    from toolkit.errors import ConflictError, RequiredError, argument
 
     planted = {
         "dimensions": dimensions, "places": places, "signal": signal, "difficulty": difficulty, "logprob": logprob,
@@ -60,18 +60,18 @@ def simulate(
     }  # fmt: skip
     given = {key: value for key, value in planted.items() if value is not None}
     if given and not states:
-        raise ThinkbackError(f"{argument(next(iter(given)))} is about hidden states: give `--states` too")
+        raise RequiredError(f"{argument(next(iter(given)))} is about hidden states: give `--states` too")
     if states and (dataset is not None or recovery or labels is not None):
-        raise ThinkbackError(
+        raise ConflictError(
             "`--states` has questions and labels of its own: leave out a data set, `--recovery`, `--labels`"
         )
     if recovery and not (traces is None and labels is None):
-        raise ThinkbackError("`--recovery` has pools and answers of its own: leave out `--traces` and `--labels`")
+        raise ConflictError("`--recovery` has pools and answers of its own: leave out `--traces` and `--labels`")
     if out is None and not check:
-        raise ThinkbackError("`--out` is missing: name the log to write")
+        raise RequiredError("`--out` is missing: name the log to write")
     if dataset is None:
         if check or dev:
-            raise ThinkbackError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
+            raise ConflictError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
         place, count = out or Path(), EXAMPLES if examples is None else examples
         size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
         if states:
@@ -82,9 +82,9 @@ def simulate(
             _plain(place, count, size, space, seed, name, force)
         return
     if recovery:
-        raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
+        raise ConflictError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
     if examples is not None or labels is not None:
-        raise ThinkbackError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
+        raise ConflictError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
     _claims(dataset, out, traces, dev, check, seed, name, force)
 
 
@@ -106,12 +106,12 @@ def _claims(
 ) -> None:
     """The log of a data set, which is gone after the check where no place is named."""
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
-    from toolkit.errors import ThinkbackError
+    from toolkit.errors import InvalidError
     from toolkit.work_places import scratch_folder
 
     size = PUBLISHED_TRACES if traces is None else traces
     if check and size < PUBLISHED_TRACES:
-        raise ThinkbackError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
+        raise InvalidError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as scratch:
         place, replaced = out or Path(scratch) / "log", force and out is not None
         log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=replaced, log_name=name)

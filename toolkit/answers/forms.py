@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from toolkit.answers.numbers import numbers
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ConflictError, UnknownError, suggest
 
 KINDS = ("exact", "number", "choice", "label", "text")
 
@@ -44,7 +44,7 @@ def normalise(
     alias of a label that is not in `labels`.
     """
     if kind not in KINDS:
-        raise ThinkbackError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")
+        raise UnknownError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")
     trimmed = answers.str.strip_chars().replace("", None)
     if kind == "label":
         return _labels(trimmed, labels, aliases or {})
@@ -70,13 +70,13 @@ def _choices(trimmed: pl.Series) -> pl.Series:
 def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str]) -> pl.Series:
     for alias, label in aliases.items():
         if label not in labels:
-            raise ThinkbackError(f"alias `{alias}` means `{label}`, which is not a label; {suggest(label, labels)}")
+            raise UnknownError(f"alias `{alias}` means `{label}`, which is not a label; {suggest(label, labels)}")
     spellings = [*labels, *aliases]
     meanings = [*labels, *aliases.values()]
     table: dict[str, str] = {}
     for folded, spelling, label in zip(_fold(pl.Series(spellings, dtype=pl.String)), spellings, meanings, strict=True):
         if table.setdefault(folded, label) != label:
-            raise ThinkbackError(
+            raise ConflictError(
                 f"labels `{table[folded]}` and `{label}` are one spelling (`{spelling}`) when case, spaces and"
                 " underscores do not count; read them with kind `exact`"
             )

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError, InvalidError, MismatchError, PackageError, RequiredError, WriteError
 
 LIMIT_S = 5.0
 START_LIMIT_S = 120.0
@@ -80,11 +80,11 @@ class Mathematics:
 
     def __init__(self, limit_s: float = LIMIT_S, workers: int = 2, cache: str | Path | None = None) -> None:
         if importlib.util.find_spec("math_verify") is None:
-            raise ThinkbackError(
+            raise PackageError(
                 "judging mathematical answers needs the package math-verify: pip install 'thinkback[mathematics]'"
             )
         if limit_s <= 0 or workers < 1:
-            raise ThinkbackError(f"`limit_s` ({limit_s}) must be above 0 and `workers` ({workers}) at least 1")
+            raise InvalidError(f"`limit_s` ({limit_s}) must be above 0 and `workers` ({workers}) at least 1")
         self.limit_s = limit_s
         self.asked = self.cached = 0
         self._memory: dict[Pair, str] = {}
@@ -139,7 +139,7 @@ def tally(cache: str | Path) -> dict[str, int]:
         with contextlib.closing(sqlite3.connect(cache, timeout=60)) as database:
             counted = database.execute("select verdict, count(*) from comparisons group by verdict").fetchall()
     except sqlite3.Error as error:
-        raise ThinkbackError(f"`{cache}` can't serve as the cache of comparisons: {error}") from None
+        raise FormatError(f"`{cache}` can't serve as the cache of comparisons: {error}") from None
     return verdicts | dict(counted)
 
 
@@ -150,7 +150,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     """
     for column in ("example_id", "answer", "gold"):
         if column not in rows.columns:
-            raise ThinkbackError(f"judging mathematical answers: there is no column `{column}`")
+            raise RequiredError(f"judging mathematical answers: there is no column `{column}`")
     texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
     examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
     asked, cached = judge.asked, judge.cached
@@ -180,7 +180,7 @@ def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]
     """(example, reference, distinct answers in order)."""
     golds = part["gold"].unique().to_list()
     if len(golds) > 1:
-        raise ThinkbackError(f"example `{name}` has {len(golds)} different values of `gold`")
+        raise MismatchError(f"example `{name}` has {len(golds)} different values of `gold`")
     return name, golds[0], part["answer"].drop_nulls().unique(maintain_order=True).to_list()
 
 
@@ -256,7 +256,7 @@ class _Worker:
         if reply is None:
             self.stop()
             told = f"did not start within {START_LIMIT_S:g} s" if overran else "ended at its start"
-            raise ThinkbackError(f"the process that runs math-verify {told}: try `python -c 'import math_verify'`")
+            raise PackageError(f"the process that runs math-verify {told}: try `python -c 'import math_verify'`")
 
     def _exchange(self, request: str | None, limit_s: float) -> tuple[str | None, bool]:
         """(the reply, or None where there is none; whether the time ran out). Killing ends the reading."""
@@ -299,7 +299,7 @@ class _Cache:
                 " limit_s real, primary key (reference, answer, version)) without rowid"
             )
         except (sqlite3.Error, OSError) as error:
-            raise ThinkbackError(f"`{path}` can't serve as the cache of comparisons: {error}") from None
+            raise FormatError(f"`{path}` can't serve as the cache of comparisons: {error}") from None
 
     def get(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         found = {}
@@ -317,7 +317,7 @@ class _Cache:
         try:
             self._database.execute("insert or replace into comparisons values (?, ?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            raise ThinkbackError(f"cannot write the cache of comparisons `{self._path}`: {error}") from None
+            raise WriteError(f"cannot write the cache of comparisons `{self._path}`: {error}") from None
 
     def close(self) -> None:
         self._database.close()

@@ -22,7 +22,7 @@ import polars as pl
 
 from toolkit.answers.forms import text_forms
 from toolkit.answers.patterns import last_matches
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import RequiredError, UnknownError, suggest
 
 _ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
 _HASHES = r"^[\s\S]*####[ \t]*([^\n]+)"
@@ -60,7 +60,7 @@ def read_answers(
     found = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
     for way in ways:
         if way not in WAYS:
-            raise ThinkbackError(f"unknown way to read an answer `{way}`; {suggest(way, WAYS)}")
+            raise UnknownError(f"unknown way to read an answer `{way}`; {suggest(way, WAYS)}")
         more = _by_pattern(texts, pattern) if way == "pattern" else _READERS[way](texts)
         more = more.str.strip_chars().replace("", None)
         if cut is not None:
@@ -131,7 +131,7 @@ def _last_number(texts: pl.Series) -> pl.Series:
 
 def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     if pattern is None:
-        raise ThinkbackError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
+        raise RequiredError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
     plain = texts.cast(pl.String)
     found = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
     taken = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
@@ -166,6 +166,6 @@ JUDGES = tuple(_JUDGES)
 def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
     """Verdicts, Boolean, of `answers` against `gold`, two columns of strings of one length."""
     if how not in JUDGES:
-        raise ThinkbackError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
+        raise UnknownError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
     right = _JUDGES[how](answers, gold).fill_null(False).alias("correct")
     return right.zip_with(gold.is_not_null(), right.clear(len(right)))

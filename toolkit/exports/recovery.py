@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import AmbiguousError, EmptyError, UnknownError, argument, listed, suggest
 from toolkit.log import Log, collect
 
 ACCEPT = "accept"
@@ -69,7 +69,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
     scores = dict(collect(scan.select("trace_id", "score"), log).iter_rows())
     if not scores:
         known = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
-        raise ThinkbackError(f"the log has no verifier `{verifier}`; {suggest(verifier, known)}")
+        raise UnknownError(f"the log has no verifier `{verifier}`; {suggest(verifier, known)}")
     rows: list[dict[str, Any]] = []
     for attempt in attempts.iter_rows(named=True):
         taken = [one for one in revisions.get(attempt["trace_id"], []) if one["action"] == action]
@@ -82,7 +82,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
                 **_marks(log),
             })  # fmt: skip
     if not rows:
-        raise ThinkbackError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
+        raise EmptyError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
     return _write(out, rows)
 
 
@@ -94,10 +94,10 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
     if base is None and len(bases) != 1:
         pools, given = listed(bases) or "no pool", argument("base")
-        raise ThinkbackError(f"the log has revisions of {pools}: name the pool of the base attempts with {given}")
+        raise AmbiguousError(f"the log has revisions of {pools}: name the pool of the base attempts with {given}")
     name = base or bases[0]
     if name not in bases:
-        raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
+        raise UnknownError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
     examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question", *OF_EXAMPLE]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
     own = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
@@ -107,7 +107,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
 def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     """The revisions, one pool an action: rows name no pool, and rollouts of a second would pass as repeats."""
     if pool is not None and pool not in revisions["pool"]:
-        raise ThinkbackError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
+        raise UnknownError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
     if pool is not None:
         same = revisions["action"].is_in(revisions.filter(pool=pool)["action"].unique().implode())
         revisions = revisions.filter(~same | (pl.col("pool") == pool))
@@ -115,7 +115,7 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     if len(several):
         action, pools = several.sort("action").row(0)
         told, given = listed(pools), argument("pool")
-        raise ThinkbackError(f"action `{action}` has several pools of revisions ({told}): name one with {given}")
+        raise AmbiguousError(f"action `{action}` has several pools of revisions ({told}): name one with {given}")
     return revisions
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.errors import ConflictError, EmptyError, argument, listed, require_known
 from toolkit.log import Log, collect
 from toolkit.log.read.example_blocks import example_blocks
 
@@ -32,7 +32,7 @@ def export_table(log: Log, out: Path, to: str) -> int:
     """
     require_known(to, WRITERS, f"unknown format {argument('to')} `{to}`")
     if not log.rows("traces"):
-        raise ThinkbackError(f"log `{log.address}` has no traces, so the table would have no rows")
+        raise EmptyError(f"log `{log.address}` has no traces, so the table would have no rows")
     found = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"].sort().to_list()
     rows = 0
     with WRITERS[to](out) as write:
@@ -66,7 +66,7 @@ def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
     names = [name for part in parts for name in part]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ThinkbackError(
+        raise ConflictError(
             f"the log's own columns {listed(twice)} are called as columns that the table adds: rename them"
         )
     return table.select(names)

@@ -21,7 +21,7 @@ from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import InvalidError, shown
 from toolkit.log import TAKES, AnyLog
 from toolkit.settings import from_table
 
@@ -91,9 +91,9 @@ def budgets(
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
-        raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
+        raise InvalidError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
     if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
-        raise ThinkbackError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
+        raise InvalidError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():

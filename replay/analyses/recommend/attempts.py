@@ -13,7 +13,16 @@ from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import attempt
 from replay.runs.result.run import run
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import (
+    AmbiguousError,
+    EmptyError,
+    ThinkbackError,
+    UnknownError,
+    UnsuitableError,
+    argument,
+    listed,
+    suggest,
+)
 from toolkit.log import Log, collect
 from toolkit.stats import Settings
 
@@ -25,17 +34,17 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
     """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
     bases = sorted({one for _, one, _ in contents.revisions})
     if not bases:
-        raise ThinkbackError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+        raise UnsuitableError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
     if base is None and len(bases) > 1:
-        raise ThinkbackError(
+        raise AmbiguousError(
             f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
         )
     base = base or bases[0]
     if base not in bases:
-        raise ThinkbackError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
+        raise UnknownError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
     actions = tuple(sorted({own for own, one, _ in contents.revisions if one == base}))
     if action is not None and action not in actions:
-        raise ThinkbackError(f"pool `{base}` has no revisions by `{action}`; {suggest(action, actions)}")
+        raise UnknownError(f"pool `{base}` has no revisions by `{action}`; {suggest(action, actions)}")
     return base, actions
 
 
@@ -50,9 +59,7 @@ def revision_pools(
     known = {pool for _, _, pool in contents.revisions}
     for name in named:
         if name not in known:
-            raise ThinkbackError(
-                f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}"
-            )
+            raise UnknownError(f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}")
     found: dict[tuple[str, str], str | None] = {}
     for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
         own = contents.revision_pools(action, one)
@@ -60,7 +67,7 @@ def revision_pools(
         if len(own) == 1 or len(chosen) == 1:
             found[action, one] = chosen[0] if len(own) > 1 else None
         elif one == base:
-            raise ThinkbackError(
+            raise AmbiguousError(
                 f"action `{action}` of pool `{base}` has several pools of revisions "
                 f"({listed(own)}): name one of them with {argument('pool')}"
             )
@@ -83,7 +90,7 @@ def budget_pools(
     """
     unknown = [pool for pool in named if pool not in contents.pools]
     if unknown:
-        raise ThinkbackError(
+        raise UnknownError(
             f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
         )
     limits = token_limits(log)
@@ -200,7 +207,7 @@ def screened_on(
         return _screen(log, base, pools, on, settings), []
     except ThinkbackError as error:
         if not known:
-            raise ThinkbackError(
+            raise EmptyError(
                 f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
                 f"reported: name one with {argument('action')} ({error})"
             ) from None

@@ -28,7 +28,7 @@ from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.show.tables.html import bullets, marked
@@ -372,7 +372,7 @@ def recommend(
     roles = {"budgets": budgets, "selective": selective, "actions": actions, "votes": votes}
     parts = {role: (names,) if isinstance(names, str) else tuple(names) for role, names in roles.items()}
     if not any(parts.values()):
-        raise ThinkbackError(
+        raise RequiredError(
             f"there is nothing to decide between: name policies with {argument('budgets')}, `selective` or `actions`"
         )
     log, file = open_log(log), load_policies(policies, rules)
@@ -396,10 +396,10 @@ def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outc
     for name in names:
         members = [one.name for one in result.policies if name in (one.name, one.sweep)]
         if not members and name in result.dropped:
-            raise ThinkbackError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
+            raise UnsuitableError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
         if not members:
             known = [one.name for one in result.policies]
-            raise ThinkbackError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
+            raise UnknownError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
         for member in members:
             frame = result.outcomes.filter(policy=member).collect()
             found[member] = {column: frame[column].fill_null(np.nan).to_numpy() for column in COLUMNS}
@@ -425,7 +425,7 @@ def weigh(
     """
     check_margin(margin)
     if not len(base[1]["correct"]):
-        raise ThinkbackError("there is no example to decide by")
+        raise EmptyError("there is no example to decide by")
     judge = _PairedEvidence(margin, cluster, settings)
     rivals = {**selective, **actions} or dict([base])
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))

@@ -35,7 +35,7 @@ from replay.policies.suite import as_toml
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import example_hashes, mix
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import EmptyError, argument
 from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import table_of
 from toolkit.show.tables.html import marked
@@ -155,7 +155,7 @@ def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = 
     if on is not None:
         chosen = made.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
-        raise ThinkbackError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
+        raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
     return replace(front_of(made, chosen, settings), simulated=opened.simulated)
 
 

@@ -21,7 +21,18 @@ from replay.data.read import BlockRequest, read_block
 from replay.engine.subsets import best_of, doubling, majority, pass_at
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted, listed
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    InvalidError,
+    LimitError,
+    RequiredError,
+    UnknownError,
+    UnsuitableError,
+    argument,
+    counted,
+    listed,
+)
 from toolkit.log import TAKES, AnyLog
 from toolkit.progress import progress
 from toolkit.stats import unit_numbers
@@ -101,7 +112,7 @@ class Strategies:
     def self_correction(self, verifier: str | np.ndarray) -> Conditional:
         """The probe, and its revision where it is not believed. Raises ThinkbackError where the log has no revision."""
         if self.corrected is None:
-            raise ThinkbackError("no revision of the probe was read; name an action of the log")
+            raise RequiredError("no revision of the probe was read; name an action of the log")
         return Conditional(self._score(verifier), self._probed(), self.corrected[:, None], np.array([1]))
 
     def among(self, on: np.ndarray) -> Strategies:
@@ -119,7 +130,7 @@ class Strategies:
 
     def _probed(self) -> np.ndarray:
         if self.probe is None:
-            raise ThinkbackError("no probe was read; name a pool with one attempt for each example")
+            raise RequiredError("no probe was read; name a pool with one attempt for each example")
         return self.probe
 
     def _score(self, verifier: str | np.ndarray) -> np.ndarray:
@@ -127,7 +138,7 @@ class Strategies:
             return verifier
         known = self.scores or {}
         if verifier not in known:
-            raise ThinkbackError(f"verifier `{verifier}` did not score the probes; known: {listed(sorted(known))}")
+            raise UnknownError(f"verifier `{verifier}` did not score the probes; known: {listed(sorted(known))}")
         return known[verifier]
 
 
@@ -166,18 +177,18 @@ def strategies(
     numbers = tuple(sorted(set(n))) if n is not None else doubling(size)
     for name, least in (("`samples`", size), ("`n`", min(numbers, default=0)), (argument("orders"), orders)):
         if least < 1:
-            raise ThinkbackError(f"{name} is {least}; it takes integers, at least 1")
+            raise InvalidError(f"{name} is {least}; it takes integers, at least 1")
     if numbers[-1] > size:
-        raise ThinkbackError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
+        raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     if pool in contents.whole:
-        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
+        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
     if pool in contents.opaque:
-        raise ThinkbackError(f"the answers of pool `{pool}` are opaque, so they cannot be voted on")
+        raise UnsuitableError(f"the answers of pool `{pool}` are opaque, so they cannot be voted on")
     probe = _probe(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
         if probe == pool:
-            raise ThinkbackError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
+            raise ConflictError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
     asked = [verifiers] if isinstance(verifiers, str) else verifiers
     for verifier in asked or ():
         contents.require_verifier(verifier)
@@ -272,7 +283,7 @@ def _joined(
     known = {one: ~np.isnan(found).reshape(len(found), -1).any(axis=1) for one, found in columns.items()}
     served = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
     if not served.any():
-        raise ThinkbackError(
+        raise EmptyError(
             f"no judged example has {counted(reader.n[-1], 'comparable trace')} in pool `{reader.pool}`"
             + (f" and a probe in `{reader.probe}`" if reader.probe else "")
         )
@@ -280,7 +291,7 @@ def _joined(
     kept = [one for one in columns if share[one] >= 1 - MOST_MISSING]
     need = served & np.all([known[one] for one in kept], axis=0)
     if not need.any():
-        raise ThinkbackError("no example has a score of every verifier; name fewer of them")
+        raise EmptyError("no example has a score of every verifier; name fewer of them")
     examples = frame.filter(pl.Series(need))
     left_out = dict(_left_out(reader, share, named))
     if not need.all():
@@ -316,7 +327,7 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
             pools[reader.probe] = share[Strategy(SCORE, name)]
         lacking = {pool: found for pool, found in pools.items() if found < 1 - MOST_MISSING}
         if named and reader.probe in lacking:
-            raise ThinkbackError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
+            raise UnsuitableError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
         for pool, found in lacking.items():
             yield f"`{name}` on `{pool}`", f"it scored all that is needed of {found:.0%} of the examples"
         if reader.pool not in lacking and name not in reader.summed:
@@ -326,7 +337,7 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
 def _largest(contents: Contents) -> str:
     """The pool with most traces an example; of several the first by name."""
     if not contents.pools:
-        raise ThinkbackError("the log has no pool of first attempts to sample from")
+        raise UnsuitableError("the log has no pool of first attempts to sample from")
     return min(contents.pools, key=lambda name: (-contents.sizes[name], name))
 
 
@@ -341,7 +352,7 @@ def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs
     if action is not None:
         contents.require_action(action)
         if probe is None:
-            raise ThinkbackError(f"{argument('action')} needs a probe to revise; name its pool")
+            raise RequiredError(f"{argument('action')} needs a probe to revise; name its pool")
     name = "self_correct" if action is None else action
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from toolkit.columns import COLUMNS, cost_named
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import EmptyError, InvalidError, argument
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -37,7 +37,7 @@ class Limit:
         if not self.relative:
             return self.number
         if baseline is None:
-            raise ThinkbackError(f"`{self.metric}` of the baseline has no value on the development rows")
+            raise EmptyError(f"`{self.metric}` of the baseline has no value on the development rows")
         return baseline + self.number if self.relative == "+" else baseline * self.number
 
     def holds(self, value: float | None, bound: float) -> bool:
@@ -74,7 +74,7 @@ def read_goal(text: str) -> Goal:
         return Goal("accuracy", False, (limit,), in_words=True)
     found = _GOAL.match(text)
     if found is None:
-        raise ThinkbackError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
+        raise InvalidError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
     direction, metric, limits = found.groups()
     parts = _BETWEEN.split(limits) if limits else []
     return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
@@ -83,7 +83,7 @@ def read_goal(text: str) -> Goal:
 def _limit(part: str, text: str) -> Limit:
     found = _LIMIT.match(part)
     if found is None:
-        raise ThinkbackError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
+        raise InvalidError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
     metric, sign, baseline, operation, change, percent, number = found.groups()
     metric = metric.strip('"')
     if baseline is None:

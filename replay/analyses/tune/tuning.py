@@ -23,7 +23,16 @@ from replay.runs.result.run import run
 from replay.runs.saved.shown import ranked_input
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, require_known
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    LeakageError,
+    RequiredError,
+    ThinkbackError,
+    UnsuitableError,
+    argument,
+    require_known,
+)
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.stats import settings_of
 
@@ -58,20 +67,20 @@ def tune(
     a feasible setting.
     """
     if "where" in asked:
-        raise ThinkbackError(
+        raise ConflictError(
             f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
         )
     log, _ = opened(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     if (on is None) != (report is None):
-        raise ThinkbackError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
+        raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
         on, report = _two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
     baseline = wanted.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in wanted.limits):
-        raise ThinkbackError(
+        raise RequiredError(
             f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
         )
     rows, others = _matching(log, on, report, halves)
@@ -84,7 +93,7 @@ def tune(
     chosen = _choose(wanted, development, baseline)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
-        raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
+        raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
     kept = _with_bases(frozen, kept)
@@ -104,7 +113,7 @@ def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, 
     except ThinkbackError as error:
         if not halves:
             raise
-        raise ThinkbackError(
+        raise EmptyError(
             f"{log.address} has too few examples, or clusters of them, to choose on one half and to report the other: "
             f"name two sets by {argument('on')} and {argument('report')}, or take a larger log"
         ) from error
@@ -126,7 +135,7 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
         return
     for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
         if not gates[gate]:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({first_ids(seen)}): {three}"
             )
 
@@ -146,12 +155,12 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
             )
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
         if metric not in valued:
-            raise ThinkbackError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
+            raise EmptyError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
 
 
 def _two_sets(log: Log, seed: int) -> tuple[str, str]:

@@ -12,7 +12,17 @@ from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PA
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.shown import policy_row
-from toolkit.errors import ThinkbackError, counted, require_known, suggest
+from toolkit.errors import (
+    InvalidError,
+    LimitError,
+    MismatchError,
+    RequiredError,
+    UnknownError,
+    UnsuitableError,
+    counted,
+    require_known,
+    suggest,
+)
 from toolkit.log import collect
 from toolkit.notes import Note, Severity, note
 from toolkit.show import short_names
@@ -43,7 +53,7 @@ class _Side:
     def number(self, name: str) -> int:
         dropped = self.found.dropped
         if name in dropped:
-            raise ThinkbackError(f"policy `{name}` was dropped: {dropped[name]}")
+            raise UnsuitableError(f"policy `{name}` was dropped: {dropped[name]}")
         require_known(name, self.names, f"no policy of {self.called} is named `{name}`")
         return self.names.index(name)
 
@@ -56,9 +66,9 @@ def compare(
     Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
     """
     if (first is None and second is not None) or (first is not None and second is None and other is None):
-        raise ThinkbackError("name two policies to compare them, or none for all pairs")
+        raise RequiredError("name two policies to compare them, or none for all pairs")
     if first is not None and first == second and other is None:
-        raise ThinkbackError(f"`{first}` would be compared with itself: name two policies")
+        raise InvalidError(f"`{first}` would be compared with itself: name two policies")
     sides = [_Side(one, "the result" if other is None else "the first result")]
     sides += [] if other is None else [_Side(other, "the second result")]
     whole = _Whole.of(sides, one.summariser.metric if metric is None else metric)
@@ -87,7 +97,7 @@ class _Whole:
         for side in sides[1:]:
             ids = ids.filter(ids.is_in(side.found.examples["example_id"].implode()))
         if ids.is_empty():
-            raise ThinkbackError("the two results have no example in common, so nothing can be compared in pairs")
+            raise MismatchError("the two results have no example in common, so nothing can be compared in pairs")
         outcomes = [side.found.summariser.outcomes for side in sides]
         if len(sides) > 1:
             _check_same(sides, ids)
@@ -124,7 +134,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
     """
     measures = [side.found.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
-        raise ThinkbackError(
+        raise MismatchError(
             f"the two results measure success otherwise, by `{measures[0]}` and by `{measures[1]}`: replay both with "
             "one `measure`"
         )
@@ -136,7 +146,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
         odd = columns[0].ne_missing(columns[1])
         if odd.any():
             example = frames[0].filter(odd)["example_id"][0]
-            raise ThinkbackError(
+            raise MismatchError(
                 f"the two results were not made on the same examples: `{example}` has another {what} in each; "
                 "replay both on one log's examples"
             )
@@ -159,7 +169,7 @@ def _compared(
 ) -> ComparedPolicies:
     found, names = sides[0].found, [name for side in sides for name in side.names]
     if family is None and named is None:
-        raise ThinkbackError(
+        raise LimitError(
             f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
             f"{MOST_PAIRED:,}): name two"
         )
@@ -238,7 +248,7 @@ def _pairs(
     """  # fmt: skip
     known = [one.name for one in sample.metrics]
     if whole.metric not in known:
-        raise ThinkbackError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
+        raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)
     value = np.where(sample.has[number], sample.estimates[number], np.nan)
     first, second = family

@@ -26,7 +26,7 @@ from replay.engine.subsets import leading_votes, pass_at
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.errors import EmptyError, InvalidError, UnsuitableError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.notes import Note, note
 from toolkit.progress import progress
@@ -132,12 +132,12 @@ def measured(
     """The curves of each pool, example by example, for `curves` and what compares them."""
     for name, number in (("subsets", subsets), ("max_traces", max_traces)):
         if number is not None and number < 1:
-            raise ThinkbackError(f"{argument(name)} is {number}; it takes an integer, at least 1")
+            raise InvalidError(f"{argument(name)} is {number}; it takes an integer, at least 1")
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
+        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)
@@ -147,7 +147,7 @@ def measured(
     asked = verifier, max_traces, subsets, settings.seed, sizes, pool is None
     found = [one for name in names if (one := _pool_curves(log, contents, name, *asked)) is not None]
     if not found:
-        raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
+        raise UnsuitableError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
     return found
 
 
@@ -179,7 +179,7 @@ def _pool_curves(
     if optional and (most < 2 or members.is_empty() or pool in contents.whole):
         return None
     if members.is_empty():
-        raise ThinkbackError(
+        raise EmptyError(
             f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
         )
     columns = ["example_id", "labels", "gold", "cluster"]
@@ -198,7 +198,7 @@ def _pool_curves(
     votes = np.array([plan[number].metric == VOTES for number in kept])
     whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & incomparable)).any(axis=0)
     if verifier is not None and not scored[-1]:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]

@@ -24,7 +24,7 @@ from replay.runs.passes.passes import paths
 from replay.runs.saved.findings import Findings, RunSource
 from replay.runs.saved.shown import policy_row
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note, Severity
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
 from toolkit.show.ranking.ranking import ON_CLUSTERS, cell_of, reasons
@@ -288,7 +288,7 @@ def _oracle_of(found: Findings, named: str | None) -> str:
     known = found.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
-        raise ThinkbackError(
+        raise RequiredError(
             'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
             "another policy as `oracle`"
         )

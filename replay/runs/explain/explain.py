@@ -33,7 +33,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.own_rules import GivenRules
 from replay.sampling.unscored import LOWEST, SKIP
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, counted, require_known, shown
+from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, require_known, shown
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -155,7 +155,7 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise ThinkbackError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
@@ -180,11 +180,11 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
-            raise ThinkbackError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
+            raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
     require_known(name, found, f"no policy is named `{name}`")
     if (gate := swept(found[name])) is not None:
         key = "below" if gate.falling else "at_least"
-        raise ThinkbackError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
+        raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
     return found[name]
 
 

@@ -14,7 +14,7 @@ from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.shown import as_frame, frontier_frame, policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.errors import ThinkbackError, argument, counted, require_known
+from toolkit.errors import ConflictError, EmptyError, RequiredError, UnsuitableError, argument, counted, require_known
 from toolkit.log import Log, collect
 from toolkit.show import Ranked, frontier_figure, no_frontier, rank
 from toolkit.show.drawing.page import on_a_page
@@ -71,7 +71,7 @@ def frontier_data(asked: FigureRequest) -> FigureData:
         note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
     reason = no_frontier(results)
     if reason:
-        raise ThinkbackError(f"there is no figure: {reason}")
+        raise EmptyError(f"there is no figure: {reason}")
 
     def draw(*, width: float, title: str) -> Figure:
         drawn = frontier_figure(results, title, width, note)
@@ -90,7 +90,7 @@ def asked_for(asked: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -
     """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
     for name in asked.policies:
         if name in asked.found.dropped:
-            raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+            raise UnsuitableError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
         names = {one for policy in known for one in (policy.name, policy.sweep)}
         require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
     return {policy.name for policy in known if {policy.name, policy.sweep} & {*asked.policies}}
@@ -147,11 +147,11 @@ def forest_data(asked: FigureRequest) -> FigureData:
     own = asked.baseline is None or asked.baseline == found.baseline
     baseline = asked.baseline or found.baseline or found.leader
     if baseline is None:
-        raise ThinkbackError(f"there is no policy to compare with: name one as {argument('baseline')}")
+        raise RequiredError(f"there is no policy to compare with: name one as {argument('baseline')}")
     named = {policy.name: policy for policy in found.policies}
     require_known(baseline, named, f"no policy is named `{baseline}`")
     if named[baseline].diagnostic and baseline != found.baseline:
-        raise ThinkbackError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
+        raise ConflictError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
     column = metric_column(found.summariser.metric, found.columns)
     scale = 100.0 if column.share else column.scale
     own = own and found.baseline is not None
@@ -222,7 +222,7 @@ def _to_another(
     values = dict(found.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
-        raise ThinkbackError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
+        raise UnsuitableError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
     for row in rank(ranked_input(found)):
         name, value = row.policy.name, values.get(row.policy.name)
         if value is not None:
@@ -235,7 +235,7 @@ def headroom_data(asked: FigureRequest) -> FigureData:
     room = headroom(found, asked.gaps(), asked.oracle, asked.baseline)
     if not room.parts:
         how = f"replay again with {argument('headroom')}"
-        raise ThinkbackError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
+        raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
     rows, left_out = _shown(asked, ROWS)
@@ -280,7 +280,7 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         .agg(examples=pl.len().cast(pl.Int64), paid=pl.col("traces").sum(), odd=(pl.col("traces") != whole).any())
     )
     if counts.is_empty():
-        raise ThinkbackError("no policy has a number of traces")
+        raise EmptyError("no policy has a number of traces")
     place = {name: number for number, name in enumerate(found.summariser.names)}
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
@@ -291,7 +291,7 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
         rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
     if not rows:
-        raise ThinkbackError(
+        raise EmptyError(
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"
         )
     shown = rows if asked.policies else rows[:PANELS]
@@ -328,7 +328,7 @@ def gates_data(asked: FigureRequest) -> FigureData:
             require_known(name, names, f"no gate with several settings is named `{name}`")
         curves = [curve for curve in curves if curve.name in asked.policies]
     if not curves:
-        raise ThinkbackError(
+        raise EmptyError(
             "no policy of the result has a gate with several settings: sweep its threshold, as `below = [0.2, 0.5]`, "
             '`below = { quantiles = 10 }` or `below = "all"`'
         )

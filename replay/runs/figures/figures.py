@@ -17,7 +17,7 @@ from replay.runs.figures.figure_data import (
     stopping_data,
 )
 from replay.runs.figures.score_data import scores_data
-from toolkit.errors import ThinkbackError, argument, require_known
+from toolkit.errors import ConflictError, InvalidError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
 from toolkit.show import save_figure, table_of
 from toolkit.show.document import FORMATS
@@ -53,7 +53,7 @@ def figure_kind(name: str, given: Sequence[str] = ()) -> _FigureKind:
     for option in given:
         if option not in kind.takes:
             takers = [one for one, other in FIGURES.items() if option in other.takes]
-            raise ThinkbackError(
+            raise ConflictError(
                 f"the figure `{name}` takes no {argument(option)}; it is for {', '.join(f'`{one}`' for one in takers)}"
             )
     return kind
@@ -87,5 +87,5 @@ def _paths(out: Path) -> list[Path]:
         return [out.with_name(f"{out.name}.{one}") for one in (*FORMATS, "csv")]
     if out.suffix[1:] not in FORMATS:
         endings = ", ".join(f"`.{one}`" for one in FORMATS)
-        raise ThinkbackError(f"a figure ends in {endings}, or has no ending for all of them: not `{out.name}`")
+        raise InvalidError(f"a figure ends in {endings}, or has no ending for all of them: not `{out.name}`")
     return [out, out.with_suffix(".csv")]

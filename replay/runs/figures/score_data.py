@@ -11,7 +11,7 @@ import polars as pl
 from replay.data.needs import slice_name
 from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, asked_for, fitting
 from replay.runs.saved.paid_traces import SCORES, TRACES
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
 from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
 from toolkit.stats.curves.roc import auc
@@ -36,7 +36,7 @@ def scores_data(asked: FigureRequest) -> FigureData:
         rows = scores.join(traces.select(*keys, "correct"), on=keys).select("verifier", "slice", "score", "correct")
         whose = "traces that some policy paid for"
     else:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"the result was saved without traces, and its log is not where it was: name it as {argument('log')}, or "
             f"replay again with {argument('traces')}"
         )
@@ -44,7 +44,7 @@ def scores_data(asked: FigureRequest) -> FigureData:
     groups = rows.partition_by("verifier", "slice", as_dict=True)
     ranked = sorted(groups.items(), key=lambda group: (-group[1].height, group[0]))
     if not ranked:
-        raise ThinkbackError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
+        raise EmptyError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if asked.policies:
         ranked = _read_by(asked, ranked)
@@ -71,7 +71,7 @@ def _read_by(asked: FigureRequest, groups: list[Group]) -> list[Group]:
         if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
     ]
     if not kept:
-        raise ThinkbackError("no verifier's scores of judged traces are read by the policies named")
+        raise EmptyError("no verifier's scores of judged traces are read by the policies named")
     return kept
 
 

@@ -20,7 +20,7 @@ from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.shown import ON_PAGE
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
 from toolkit.printable import printable
@@ -58,9 +58,9 @@ def write_dashboard(
     import_altair()
     page = Path(out)
     if page.suffix.lower() not in (".html", ".htm"):
-        raise ThinkbackError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
+        raise InvalidError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
     if examples < 1:
-        raise ThinkbackError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
+        raise InvalidError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
     folders = [_folder(one) for one in found]
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
@@ -94,7 +94,7 @@ def write_dashboard(
 
 def _folder(found: Findings) -> SavedFolder:
     if found.folder is None:
-        raise ThinkbackError("a dashboard is drawn from a saved result: save it, and load what was saved")
+        raise UnsuitableError("a dashboard is drawn from a saved result: save it, and load what was saved")
     return found.folder
 
 

@@ -17,7 +17,7 @@ from replay.runs.passes.gathered import ENDING, REASON, Gathered
 from replay.runs.passes.versions import Reported
 from replay.sampling.unscored import Unscored
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, counted, listed
+from toolkit.errors import EmptyError, counted, listed
 from toolkit.notes import Note, note, warning
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
@@ -109,7 +109,7 @@ class Coverage:
         if not self.kept:
             reasons = Counter(self.excluded.values()).most_common(1)
             why = f"; for most of them, {reasons[0][0]}" if reasons else ""
-            raise ThinkbackError(
+            raise EmptyError(
                 f"the log covers no example of {address} for all {len(self.policies)} policies{why}; "
                 'replay fewer policies, or set `on_missing = "use_available"`'
             )

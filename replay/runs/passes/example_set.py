@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.data.conditions import matching
 from replay.data.contents import Contents
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ConflictError, EmptyError, argument
 from toolkit.log import Log, collect
 from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
 
@@ -69,13 +69,13 @@ def select_examples(
     for column in by:
         contents.require_groups(column)
         if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
-            raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
+            raise ConflictError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
     examples = collect(log.scan("examples", names), log).sort("example_id")
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():
-        raise ThinkbackError(f"{log.address} has no examples")
+        raise EmptyError(f"{log.address} has no examples")
     veiled = contents.opaque | contents.partly_opaque
     spaces = examples["labels"].unique().to_list()
     shared = spaces[0] if len(spaces) == 1 and spaces[0] and not veiled & pools else ()

@@ -17,7 +17,7 @@ from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
 from toolkit.columns import COLUMNS, find
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
 
@@ -273,7 +273,7 @@ def best_threshold(table: pl.DataFrame, below: bool) -> float:
     lower one for `below`. Raises ThinkbackError where nothing is judged.
     """
     if table["accuracy"].null_count() == len(table):
-        raise ThinkbackError("no example is judged, so no threshold can be chosen")
+        raise EmptyError("no example is judged, so no threshold can be chosen")
     keys = [-table["accuracy"], table["action_tokens"].fill_null(0.0), table["flip_rate"], table["intervention_rate"]]
     rounded = [np.round(key.to_numpy(), 10) for key in keys]
     last = table["threshold"].to_numpy() * (1 if below else -1)

@@ -24,7 +24,7 @@ from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
@@ -137,9 +137,9 @@ class Gathered:
         blocks = sorted([*self.blocks, *other.blocks], key=lambda block: str(block.ids[0]))
         ends = [(str(block.ids[0]), str(block.ids[-1])) for block in blocks]
         if (mine, self.numbers) != (theirs, other.numbers):
-            raise ThinkbackError("passes of different policies do not merge: run both with the same ones")
+            raise MismatchError("passes of different policies do not merge: run both with the same ones")
         if any(last >= first for (_, last), (first, _) in itertools.pairwise(ends)):
-            raise ThinkbackError("passes over the same or interleaved examples do not merge: give each a range of ids")
+            raise MismatchError("passes over the same or interleaved examples do not merge: give each a range of ids")
         return Gathered(self.versions, self.numbers, blocks)
 
     @property
@@ -153,7 +153,7 @@ class Gathered:
         for name, table in tables:
             if np.isinf(table).any():
                 version, row = np.argwhere(np.isinf(table))[0]
-                raise ThinkbackError(
+                raise InvalidError(
                     f"`{name}` of policy `{self.versions.evaluated[version].name}` is infinite for example "
                     f"`{block.examples['example_id'][int(row)]}`: leave a missing value null"
                 )

@@ -9,7 +9,16 @@ from typing import Literal
 import polars as pl
 
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    InvalidError,
+    RequiredError,
+    errors_begin,
+    listed,
+    require_known,
+    shown,
+)
 from toolkit.notes import note
 from toolkit.settings import check, setting
 from toolkit.stats import Settings, Summary
@@ -53,7 +62,7 @@ class Metric:
         with errors_begin(f"metric `{self.name}`: "):
             check(self)
         if not self.name.strip():
-            raise ThinkbackError("a metric needs a `name`")
+            raise RequiredError("a metric needs a `name`")
 
 
 def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
@@ -61,9 +70,9 @@ def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
         if not isinstance(metric, Metric):
-            raise ThinkbackError(f"`metrics` holds {shown(metric)}; it takes a `Metric`, or a list of them")
+            raise InvalidError(f"`metrics` holds {shown(metric)}; it takes a `Metric`, or a list of them")
         if metric.name in {one.name for one in metrics[:number]}:
-            raise ThinkbackError(f"two metrics are named `{metric.name}`; give each a name of its own")
+            raise ConflictError(f"two metrics are named `{metric.name}`; give each a name of its own")
     return metrics
 
 
@@ -78,13 +87,13 @@ def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> 
     for column in made:
         start = f"metric `{column.name}`: "
         if column.name in taken:
-            raise ThinkbackError(f"{start}runs have one of this name; give yours another")
+            raise ConflictError(f"{start}runs have one of this name; give yours another")
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
-                raise ThinkbackError(f"{start}runs have names that begin with `{begin}`; give yours another")
+                raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
         for word in _words(column):
             if word in taken:
-                raise ThinkbackError(f"{start}tables have `{word}` already; give yours another name or `header`")
+                raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
         taken |= {*_words(column)}
     return made
 
@@ -114,7 +123,7 @@ def check_ranking(
     made = catalogue(list(outcomes), labels, settings, SECONDS, columns)
     lacking = _lacking(column, {one.name for one in made})
     if lacking:
-        raise ThinkbackError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
+        raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
 
 def with_unvalued(made: Summary, columns: Sequence[OutcomeColumn]) -> Summary:

@@ -9,7 +9,7 @@ import polars as pl
 from replay.data.conditions import TEST, has_test
 from replay.policies.base import Policy, nested
 from replay.policies.gate_file import GateFile, hashed, normalised_question
-from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.errors import LeakageError, argument, listed
 from toolkit.notes import Note, note, warning
 
 MAX_NAMED = 3
@@ -67,7 +67,7 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     for gate, ids in seen_by(files, examples, log):
         where = f"{len(ids):,} of {len(examples):,} examples ({first_ids(ids)})"
         if not files[gate]:
-            raise ThinkbackError(
+            raise LeakageError(
                 f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with "
                 f"{argument('where')}, such as \"split = 'test'\", or allow it with `reuse = true` in the gate"
             )

@@ -17,7 +17,7 @@ from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
 from replay.runs.passes.store import ServedOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
 from replay.sampling.declared import Untrusted
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError, LeakageError, UnsuitableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +103,17 @@ def _left(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, stri
     if strict:
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
-        raise ThinkbackError(f"policy `{name}` cannot be replayed{more}: {why}")
+        raise UnsuitableError(f"policy `{name}` cannot be replayed{more}: {why}")
     left = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
     lost = next((policy for n in left if (policy := reported.policies[n]).against in dropped), None)
     if lost is not None:
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be replayed "
             f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
         )
     if not left:
         name, why = next(iter(dropped.items()))
-        raise ThinkbackError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
+        raise EmptyError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
     return reported.some(left)
 
 
@@ -162,11 +162,11 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
             name = f"{rule.rule} of policy `{policy.name}`"
             step = _looks_ahead(rule)
             if step is not None:
-                raise ThinkbackError(
+                raise LeakageError(
                     f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
                 )
             if _depends_on_other_examples(rule):
-                raise ThinkbackError(
+                raise LeakageError(
                     f"{name} looks at other examples: its {rule.says}s change when some of them are left out"
                 )
 

@@ -25,7 +25,17 @@ from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, first_line, require_known
+from toolkit.errors import (
+    ExistsError,
+    InvalidError,
+    MismatchError,
+    NotFoundError,
+    RequiredError,
+    UnsuitableError,
+    WriteError,
+    first_line,
+    require_known,
+)
 from toolkit.files import replacing
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.printable import printable
@@ -93,9 +103,9 @@ class Result(Findings):
         if margin is not None:
             check_margin(margin)
             if self.baseline is None:
-                raise ThinkbackError("`margin` needs a baseline: run with one")
+                raise RequiredError("`margin` needs a baseline: run with one")
         if limit is not None and limit < 1:
-            raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
+            raise InvalidError(f"`limit` is {limit}; it takes an integer, at least 1")
         return chosen(ranked_input(self, margin, cost), columns, limit)
 
     @checks_arguments()
@@ -132,7 +142,7 @@ class Result(Findings):
         kind = figure_kind(name, [option for option, value in given.items() if value])
         found = None if log is None else open_log(log)
         if found is not None and found.digest() != self.provenance["log"]["sha256"]:
-            raise ThinkbackError(f"the log `{found.name}` is another than the one that was replayed: name that one")
+            raise MismatchError(f"the log `{found.name}` is another than the one that was replayed: name that one")
         return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
 
     @checks_arguments(name="a policy's name")
@@ -165,7 +175,7 @@ class Result(Findings):
 
     def _require_policy(self, name: str) -> None:
         if name in self.dropped:
-            raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
+            raise UnsuitableError(f"policy `{name}` was dropped: {self.dropped[name]}")
         require_known(name, self.summariser.names, f"no policy is named `{name}`")
 
     @checks_arguments(first="a policy's name", second="a policy's name", metric="the name of a metric")
@@ -221,7 +231,7 @@ class Result(Findings):
         """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
         if self.source is None or self._log() is None:
             address = self.provenance["log"]["address"]
-            raise ThinkbackError(f"the log `{address}` is not there or is another by now: replay again")
+            raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
         return self.source
 
     @checks_arguments()
@@ -244,14 +254,14 @@ class Result(Findings):
         """
         target = Path(directory).expanduser()
         if target.exists() and not target.is_dir():
-            raise ThinkbackError(f"`{directory}` is a file: name a folder")
+            raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
-            raise ThinkbackError(f"`{directory}` holds something else than a saved result: name another folder")
+            raise ExistsError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
             with replacing(target, force=True) as folder:
                 self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise ThinkbackError(f"cannot write `{directory}`: {first_line(error)}") from None
+            raise WriteError(f"cannot write `{directory}`: {first_line(error)}") from None
 
     def write(
         self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
@@ -289,7 +299,7 @@ class Result(Findings):
         """The folder of a loaded result. Raises where it lacks a part that is asked for."""
         folder = self.folder
         if folder is None:
-            raise ThinkbackError("this result was not loaded")
+            raise UnsuitableError("this result was not loaded")
         by_trace = folder.has(f"{TRACES}.parquet")
         has = {
             "traces": by_trace,
@@ -298,7 +308,7 @@ class Result(Findings):
             "headroom": folder.has(GAPS),
         }
         for part in (part for part, wanted in asked.items() if wanted and not has[part]):
-            raise ThinkbackError(WITHOUT.format(part=part))
+            raise UnsuitableError(WITHOUT.format(part=part))
         return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:

@@ -26,7 +26,16 @@ from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_
 from replay.sampling.own_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
-from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
+from toolkit.errors import (
+    InvalidError,
+    LimitError,
+    UnknownError,
+    UnsuitableError,
+    argument,
+    listed,
+    require_known,
+    suggest,
+)
 from toolkit.log import TAKES, AnyLog, Log, calls_left_out, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
@@ -89,7 +98,7 @@ def run(
         settings, resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh
     )
     if block_examples is not None and block_examples < 1:
-        raise ThinkbackError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
+        raise InvalidError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
     if policies is None:
         log = open_log(log)
         policies = suite(log, where)
@@ -178,10 +187,10 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
             "policy file) to another column"
         )
         lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
-        raise ThinkbackError(f"{address}: {lacking}{others}")
+        raise UnknownError(f"{address}: {lacking}{others}")
     if cost is not None and cost_named(cost, columns).metric not in known:
         there = [column for column in columns if column.metric in known]
-        raise ThinkbackError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
+        raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
@@ -192,7 +201,7 @@ def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
     if baseline is None:
         return served
     if baseline in served.coverage.dropped:
-        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
+        raise UnsuitableError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
     require_known(baseline, [policy.name for policy in served.policies], f"no policy is named `{baseline}`")
     return served
 
@@ -201,9 +210,7 @@ def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
     """Raise where there would be too many groups."""
     count = kept.select(by).n_unique() if by else 0
     if count > MOST_GROUPS:
-        raise ThinkbackError(
-            f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed"
-        )
+        raise LimitError(f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
 
 
 def _provenance(

@@ -23,7 +23,7 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
 from toolkit.stats import Settings, Summary, differences, draws, summarise
@@ -183,7 +183,7 @@ class Findings:
     def replayed(self) -> tuple[Policy, ...]:
         """The policies as they were replayed, fitted, with a threshold each. ThinkbackError for a loaded result."""
         if self.source is None:
-            raise ThinkbackError("a loaded result has its policies as data, not as they were replayed: run them again")
+            raise UnsuitableError("a loaded result has its policies as data, not as they were replayed: run them again")
         return self.source.policies
 
     @property
@@ -331,7 +331,7 @@ def _without_log(found: Findings, table: str) -> ThinkbackError:
     address = str(found.provenance["log"]["address"])
     where = " (looked for from the working directory and from the folders above the result)"
     looked = where if found.source is None and _relative(address) else ""
-    return ThinkbackError(
+    return UnsuitableError(
         f"`{table}` is a table of the log `{address}`, which is not there or is another by now{looked}: "
         "query the result's own tables, or replay again"
     )
@@ -340,9 +340,9 @@ def _without_log(found: Findings, table: str) -> ThinkbackError:
 def _without_traces(found: Findings, view: str) -> ThinkbackError:
     """Why there is no table of the part by trace."""
     if found.source is None:
-        return ThinkbackError(f"`{view}`: {WITHOUT.format(part='traces')}")
+        return UnsuitableError(f"`{view}`: {WITHOUT.format(part='traces')}")
     how = "save it with `traces=True`, and load it"
-    return ThinkbackError(f"`{view}` is a table of results that were saved with their part by trace: {how}")
+    return UnsuitableError(f"`{view}` is a table of results that were saved with their part by trace: {how}")
 
 
 def _outcomes_file(found: Findings) -> Path:

@@ -23,7 +23,7 @@ from replay.runs.saved.provenance import PolicyRecord, write_record
 from replay.runs.saved.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, first_line
+from toolkit.errors import FormatError, WriteError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
 from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
@@ -186,7 +186,7 @@ def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
     try:
         return _loaded(folder, record)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ThinkbackError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
+        raise FormatError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
 
 
 def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,5 +281,5 @@ def unpack(data: bytes) -> Scratch:
         zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
     except OSError as error:
         why = f"cannot write the result to a temporary folder ({first_line(error)})"
-        raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None
+        raise WriteError(f"{why}: free space there, or set TMPDIR to another folder") from None
     return scratch

@@ -11,7 +11,7 @@ from typing import Any
 
 from replay.runs.saved.provenance import finite
 from toolkit import documents
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import DamagedError, FormatError, NotFoundError, shown
 from toolkit.log.read.footers import hash_file
 
 FORMAT, VERSION = "thinkback result", 4
@@ -44,9 +44,9 @@ class SavedFolder:
                 return found
             same = hash_file(found) == self.hashes[name]
         except (OSError, KeyError):
-            raise ThinkbackError(f"`{found}` of the saved result is gone: load the result from where it is") from None
+            raise NotFoundError(f"`{found}` of the saved result is gone: load the result from where it is") from None
         if not same:
-            raise ThinkbackError(
+            raise DamagedError(
                 f"`{found}` is not the file that was saved: it is damaged, or another result took its place; "
                 "load that, or replay again"
             )
@@ -79,22 +79,22 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     folder = Path(address).expanduser().resolve()
     if not (folder / RECORD).is_file():
         why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
-        raise ThinkbackError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
+        raise FormatError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
     where = f"`{folder / RECORD}`"
     found = documents.parse_json(documents.read_text(folder / RECORD, where), where)
     if not isinstance(found, Mapping) or found.get("format") != FORMAT:
-        raise ThinkbackError(f"{where} is no record of a result: replay again")
+        raise FormatError(f"{where} is no record of a result: replay again")
     version = found.get("version")
     if version != VERSION:
         older = isinstance(version, int) and version < VERSION
         how = "replay again" if older else "upgrade thinkback"
-        raise ThinkbackError(f"{where} has version {shown(version)}, this program reads version {VERSION}: {how}")
+        raise FormatError(f"{where} has version {shown(version)}, this program reads version {VERSION}: {how}")
     record = found.get("record")
     if not isinstance(record, Mapping) or _digest(_text(record)) != found.get("sha256"):
-        raise ThinkbackError(f"{where} is damaged: it is not what was saved; replay again")
+        raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")
     for name in record["files"]:
         if not (folder / name).is_file():
-            raise ThinkbackError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
+            raise DamagedError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
     return SavedFolder(folder, record["files"], owner), record
 
 

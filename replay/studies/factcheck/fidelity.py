@@ -29,7 +29,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, re
 from replay.studies.factcheck.setting import FactcheckSetting
 from replay.studies.kit.cells import cell
 from replay.studies.kit.published import PublishedDataset, document
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
@@ -270,7 +270,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
     numbers, setting = published(name), _simulated_setting(pool)
     main = replay_methods(log, setting)
     if main.missing:
-        raise ThinkbackError(
+        raise InvalidError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
     lines = [*_fitted_lines("main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]

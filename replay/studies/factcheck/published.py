@@ -7,7 +7,7 @@ from typing import Any
 
 from replay.analyses.report.trace_buckets import Bucket
 from replay.studies.kit.published import PublishedDataset, PublishedWork
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import UnknownError, suggest
 
 CAP = 15
 """Traces per claim of the published tables that have no cap of their own."""
@@ -38,7 +38,7 @@ WORK = PublishedWork(
 def published(name: str) -> PublishedDataset:
     """The published numbers of `quantemp` or `claimdecomp`. Raises ThinkbackError for any other name."""
     if name not in WORK.datasets:
-        raise ThinkbackError(f"nothing is published on `{name}`; {suggest(name, WORK.datasets)}")
+        raise UnknownError(f"nothing is published on `{name}`; {suggest(name, WORK.datasets)}")
     return PublishedDataset(WORK, WORK.datasets[name])
 
 

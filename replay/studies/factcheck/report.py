@@ -27,7 +27,7 @@ from replay.studies.kit.cells import told_left_out
 from replay.studies.kit.report import StudyReport, record_of, told_intervals, told_log
 from replay.studies.kit.sheet import Gap, Sheet, Shown, Surroundings, said_of, tables_of
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, listed, shown
+from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
 from toolkit.show import WIDTH, inches
@@ -154,9 +154,9 @@ def study_factcheck(
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     made, contents = opened(log)
     if not caps or min(caps) < 1:
-        raise ThinkbackError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
+        raise InvalidError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
     if orders < 1:
-        raise ThinkbackError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
+        raise InvalidError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
         verifier = USUAL_VERIFIER
     if dev is not None:
@@ -166,7 +166,7 @@ def study_factcheck(
         refuse_none_left(made, by_default, dev)
     where = by_default if where is None else where
     if other_verifier is not None and other_verifier == verifier:
-        raise ThinkbackError(
+        raise ConflictError(
             f"{argument('other_verifier')} is `{verifier}`, the verifier itself: name another one, or leave it out"
         )
     pools = {} if pool is not None else own_pools(made, where, contents.pools)

@@ -13,7 +13,16 @@ from replay.data.contents import read_contents
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
 from replay.studies.kit.published import PublishedDataset
-from toolkit.errors import ThinkbackError, argument, listed, suggest
+from toolkit.errors import (
+    AmbiguousError,
+    EmptyError,
+    ThinkbackError,
+    UnknownError,
+    UnsuitableError,
+    argument,
+    listed,
+    suggest,
+)
 from toolkit.log import Log, collect
 from toolkit.stats import Settings
 
@@ -125,7 +134,7 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
     try:
         matching(log, reported, "where")
     except ThinkbackError:  # both of its parts hold somewhere: together they do not
-        raise ThinkbackError(
+        raise EmptyError(
             f"{argument('dev')} ({dev}) leaves no claim to report: name fewer claims to learn from"
         ) from None
 
@@ -163,14 +172,14 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
     """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
     if not known:
-        raise ThinkbackError(NONE_KNOWN[what])
+        raise UnsuitableError(NONE_KNOWN[what])
     if name is None and len(known) > 1:
-        raise ThinkbackError(
+        raise AmbiguousError(
             f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
         )
     name = next(iter(known)) if name is None else name
     if name not in known:
-        raise ThinkbackError(f"the log has no {what} `{name}`; {suggest(name, known)}")
+        raise UnknownError(f"the log has no {what} `{name}`; {suggest(name, known)}")
     return name
 
 
@@ -186,7 +195,7 @@ def refuse_listwise(listwise: Collection[str], pool: str, *verifiers: str | None
     """Raise ThinkbackError where one of the verifiers ranks traces against each other."""
     for name in verifiers:
         if name in listwise:
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study "
                 "verifies one trace at a time: name a verifier that scores each trace alone"
             )
@@ -200,10 +209,10 @@ def label_spaces(claims: pl.DataFrame, study: str) -> dict[str, tuple[str, ...]]
     found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
     spaces = {tuple(labels) for labels in found["labels"]}
     if spaces == {()} or not spaces:
-        raise ThinkbackError(f"{study} needs claims with a label space: give `labels` of examples")
+        raise UnsuitableError(f"{study} needs claims with a label space: give `labels` of examples")
     if () in spaces or found["dataset"].n_unique() < len(found):
         labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"{study} needs claims that share one label space in each data set, and the log has "
             f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
             f"'{labelled[0]}'\""

@@ -42,7 +42,7 @@ from replay.studies.factcheck.setting import (
 )
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
-from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.errors import InvalidError, argument, listed
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.notes import Note, warning
@@ -220,7 +220,7 @@ def study_dataset(
     depth = pool_depth(log, pool, where)
     if setting.cap > depth.largest > 0:
         most = f"pool `{pool}` has {depth.largest} traces a claim"
-        raise ThinkbackError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
+        raise InvalidError(f"{argument('cap')} is {setting.cap}, and {most}: take at most as many")
     main = with_device_seconds(log, setting, replay_methods(log, setting))
     other = Methods(None, verifier, setting.cap)
     others = sorted(verifiers_of(log, None if setting.alone else where) - {verifier, *listwise})

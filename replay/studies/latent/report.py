@@ -32,7 +32,7 @@ from replay.studies.latent.tables import (
 from replay.studies.latent.tables import asked as asked_of
 from replay.studies.latent.verdicts import NO_LOGPROBS, Verdict
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import InvalidError, argument
 from toolkit.log import TAKES, AnyLog, check_log, open_log
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
 from toolkit.show.drawing.page import WIDTH, inches
@@ -134,7 +134,7 @@ def study_latent(
     Raises ThinkbackError where no verifier of these scored the log, or for anything wrong with the settings.
     """
     if seeds < 1:
-        raise ThinkbackError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
+        raise InvalidError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)

@@ -20,7 +20,7 @@ from replay.runs.compare.curves import curves
 from replay.studies.latent.signals import MeasuredPool, kinds_of, measured
 from replay.studies.latent.verdicts import Gains, Verdict, gains_of, verdicts_of
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument, listed
+from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
 from toolkit.log import TAKES, AnyLog, Log, collect, open_log
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
 from toolkit.stats import Interval, PairedInterval, Settings
@@ -54,7 +54,7 @@ def by_temperature(
     opened = open_log(log)
     found = temperatures(opened)
     if not found:
-        raise ThinkbackError(f"{opened.address} has no pool that was drawn at one known temperature")
+        raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
     parts = [
         curves(opened, pool=pool, subsets=subsets, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
@@ -241,13 +241,13 @@ def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
         asked = replace(asked, where=without(asked.where, asked.on), trained=int(both.sum()))
     ids = ids.filter(~both)
     if ids.is_empty():
-        raise ThinkbackError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
+        raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
     found = tuple(_studies(log, contents, asked, ids, train))
     if not found:
-        raise ThinkbackError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
+        raise EmptyError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
     unserved = [one.missing[FRONT] for one in found if FRONT in one.missing]
     if (asked.probe or asked.action) and len(unserved) == len(found):
-        raise ThinkbackError(unserved[0])
+        raise EmptyError(unserved[0])
     return found
 
 
@@ -271,7 +271,7 @@ def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
     for name in named:
         contents.require_verifier(name)
     if not named and LATENT not in contents.verifiers:
-        raise ThinkbackError(
+        raise UnknownError(
             f"the log has no verifier `{LATENT}`: fit one with `thinkback fit-verifier LOG --train-on "
             f"\"split='train'\" --name {LATENT}`, or name another with {argument('verifier')}"
         )

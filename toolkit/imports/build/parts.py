@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
 from toolkit.imports.files.found_files import likely_bytes
@@ -95,9 +95,9 @@ def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Be
 def _check_rows(plan: ImportMapping, found: FoundFiles, read: int, opened: int, used: int) -> None:
     """ThinkbackError where no row is left; before rows are opened, `opened` is 0."""
     if not read:
-        raise ThinkbackError(f"the source holds no rows: {found.names}")
+        raise EmptyError(f"the source holds no rows: {found.names}")
     if opened and not used:
-        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {opened} rows")
+        raise EmptyError(f"mapping `{plan.file}`: `where` takes none of the {opened} rows")
 
 
 class _LooksAtOtherRows(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, counted
+from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.build.examples import ImportedExamples, make_examples
 from toolkit.imports.build.judgements import judge_traces, only_verdicts, possible_marks, with_answers
@@ -137,7 +137,7 @@ def import_table(
         if source.several is not None:
             counts["split"] = source.several.len()  # each once, in however many parts its questions are
         if not counts["traces"]:
-            raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+            raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         told = {"from": plan.source} if plan.source else {}
         origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
@@ -147,7 +147,7 @@ def import_table(
             seal_folder(folder, validate=True, name=title, **details)
         except LogError as error:
             place = _place(error, shards, lambda number: _part(source, number, plan, rejudge))
-            raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
+            raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
         remove(folder / _ROWS)
     return _report(Path(out), title, source, counts, plan, rejudge)
 
@@ -184,20 +184,20 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
     for table in plan.traces:
         readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
         if not readable and "correct" not in table.columns:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"mapping `{plan.file}`: no answer and no verdict: map `traces.answer` or `traces.correct`, or say how"
                 ' to read an answer out of `traces.text` with `answers.read = ["last number"]`'
             )
     if not rejudge:
         return
     if plan.answers.judge == "source":
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"mapping `{plan.file}`: only the source can judge these answers (`answers.judge`); don't rejudge"
         )
     if "gold" not in plan.examples.columns:
-        raise ThinkbackError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
+        raise RequiredError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
     if all(only_verdicts(table, plan) for table in plan.traces):
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"mapping `{plan.file}`: the source has verdicts and no answers, so nothing can be rejudged"
         )
 

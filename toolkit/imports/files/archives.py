@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, cast
 
-from toolkit.errors import ThinkbackError, first_line
+from toolkit.errors import DamagedError, FormatError, LimitError, ThinkbackError, first_line
 
 ROOM, RATIO = 2**28, 200
 """Bytes that anything may unpack to, and how many times its size what is larger may."""
@@ -47,7 +47,7 @@ class Allowance:
         """Count bytes that were unpacked. ThinkbackError where they are too many."""
         self.left -= count
         if self.left < 0:
-            raise ThinkbackError(
+            raise LimitError(
                 f"`{self.what}` unpacks to more than {RATIO} times its size, as no log does: it is not read on;"
                 " unpack it yourself where you trust it"
             )
@@ -67,12 +67,12 @@ class _Counted(io.RawIOBase):
         try:
             piece = self._stream.read(min(len(buffer), _PIECE))
         except _BROKEN as error:
-            raise ThinkbackError(f"`{what}` is damaged: {first_line(error)}") from None
+            raise DamagedError(f"`{what}` is damaged: {first_line(error)}") from None
         self._allowance.take(len(piece))
         if self._crc is not None:
             self._seen = zlib.crc32(piece, self._seen)
             if not piece and self._seen != self._crc:
-                raise ThinkbackError(f"`{what}` is damaged: a member's checksum differs")
+                raise DamagedError(f"`{what}` is damaged: a member's checksum differs")
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -114,7 +114,7 @@ class Archive:
         """One member, unpacked as it is read."""
         info = self._members[name]
         if info.flag_bits & _ENCRYPTED:
-            raise ThinkbackError(f"`{self.what}` is encrypted: unpack it first")
+            raise FormatError(f"`{self.what}` is encrypted: unpack it first")
         with _named(self.what):
             plain = info.compress_type != _ZSTD
             stream = self._zip.open(info) if plain else _unpacked_zstd(self._packed(info))
@@ -183,6 +183,6 @@ def _named(what: str) -> Iterator[None]:
     except ThinkbackError:
         raise
     except zipfile.BadZipFile as error:
-        raise ThinkbackError(f"`{what}` is no readable archive: {first_line(error)}") from None
+        raise FormatError(f"`{what}` is no readable archive: {first_line(error)}") from None
     except _BROKEN as error:
-        raise ThinkbackError(f"`{what}` can't be read: {first_line(error)}") from None
+        raise FormatError(f"`{what}` can't be read: {first_line(error)}") from None

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ConflictError, InvalidError, MismatchError
 
 _PLACE = re.compile(r"\{([^\W\d]\w*)\}|\*")
 
@@ -21,12 +21,12 @@ def check_pattern(pattern: str, place: str) -> str:
     """A mapping's `path`. ThinkbackError where it names no column, or one twice."""
     names = columns_of(pattern)
     if not names:
-        raise ThinkbackError(f"`{place}` is {pattern!r} and names no column: write one, as in `{{model}}/*.jsonl`")
+        raise InvalidError(f"`{place}` is {pattern!r} and names no column: write one, as in `{{model}}/*.jsonl`")
     for name in names:
         if names.count(name) > 1:
-            raise ThinkbackError(f"`{place}` names `{name}` twice: give one of them another name")
+            raise ConflictError(f"`{place}` names `{name}` twice: give one of them another name")
     if len(pattern) > 1000 or not pattern.isprintable() or re.search(r"[{}]", _PLACE.sub("", pattern)):
-        raise ThinkbackError(f"`{place}` is {pattern!r}: a column is written `{{name}}`, in letters, digits and `_`")
+        raise InvalidError(f"`{place}` is {pattern!r}: a column is written `{{name}}`, in letters, digits and `_`")
     return pattern
 
 
@@ -42,7 +42,7 @@ def columns_of_path(pattern: str, path: str, endings: Sequence[str] = ()) -> dic
     """
     found = _columns(pattern, path, endings)
     if found is None:
-        raise ThinkbackError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
+        raise MismatchError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
     return found
 
 

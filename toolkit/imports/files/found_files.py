@@ -22,7 +22,16 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, cast
 
-from toolkit.errors import ThinkbackError, counted, first_line
+from toolkit.errors import (
+    AmbiguousError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    RequiredError,
+    ThinkbackError,
+    counted,
+    first_line,
+)
 from toolkit.imports.files.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
 from toolkit.imports.files.file_names import relative
 
@@ -92,7 +101,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
     ThinkbackError where a source can't be opened, or has none of them.
     """
     if not sources:
-        raise ThinkbackError("no source given: name one or more files, globs, folders or archives")
+        raise RequiredError("no source given: name one or more files, globs, folders or archives")
     found = [file for source in sources for file in _of_source(source, takes)]
     distinct = {file.address: file for file in found}
     return _told_apart(list(distinct.values()))
@@ -158,14 +167,14 @@ def _looking(source: str) -> Iterator[_Source]:
             folders = [name for name in found if system.isdir(name)]
             yield _Source(source, system, [name for name in found if system.isfile(name)], folders, root)
     except _BROKEN as error:
-        raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
+        raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
 
 def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
     with _looking(source) as there:
         names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
-        raise ThinkbackError(f"source `{source}`: there is no such file or folder, or nothing in it")
+        raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
     found: list[FoundFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
@@ -174,21 +183,21 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         found += _of_file(own, takes, there.named)
     if not found:
         among = counted(len(names), "file")
-        raise ThinkbackError(f"source `{source}`: no file of this format by its name among {among}")
+        raise NotFoundError(f"source `{source}`: no file of this format by its name among {among}")
     return found
 
 
 def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
-        raise ThinkbackError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
+        raise FormatError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_plain(name)) and not hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
-            raise ThinkbackError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
+            raise FormatError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
         allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
     return [_member(file, name, allowance) for name in members]
 
@@ -246,7 +255,7 @@ def _packed(address: str) -> Iterator[io.BufferedReader]:
             # Of a chain of addresses, the archives stay open only as long as this object does.
             packed = opened.enter_context(fsspec.open(address, "rb"))
         except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+            raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
         yield io.BufferedReader(_Guarded(packed, address))
 
 
@@ -263,7 +272,7 @@ class _Guarded(io.RawIOBase):
         try:
             piece = self._stream.read(len(buffer))
         except _BROKEN as error:
-            raise ThinkbackError(f"source `{self._address}` can't be read: {first_line(error)}") from None
+            raise FormatError(f"source `{self._address}` can't be read: {first_line(error)}") from None
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -286,7 +295,7 @@ def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
     for path, file in zip(paths, files, strict=True):
         if seen.setdefault(path, file) is not file:
             both = f"`{seen[path].address}` and `{file.address}`"
-            raise ThinkbackError(f"{both} are one file, packed and unpacked: name the one that counts")
+            raise ConflictError(f"{both} are one file, packed and unpacked: name the one that counts")
     return [replace(file, path=path) for file, path in zip(files, paths, strict=True)]
 
 
@@ -334,7 +343,7 @@ def find_tables(sources: Sequence[str], rules: FolderRules) -> _Addresses:
     """The files that names, globs and folders mean. ThinkbackError where there are none."""
     each = [_find(str(source), rules) for source in sources]
     if not each:
-        raise ThinkbackError("no source given: name one or more files, globs or folders")
+        raise RequiredError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for found in each for file in found.files))
     return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
@@ -345,7 +354,7 @@ def _find(source: str, rules: FolderRules) -> _Addresses:
         parts = [] if there.files else [_of_folder(there, folder, rules) for folder in there.folders]
         found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
     if not found:
-        raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
+        raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
         return _Addresses((source,), source.rpartition("/")[0])
     addresses = tuple(map(there.address, found))
@@ -362,13 +371,13 @@ def _of_folder(there: _Source, folder: str, rules: FolderRules) -> tuple[list[st
     known = {name: place for name, place in known.items() if place != rules.beside}
     if not known:
         endings = ", ".join(f"`{ending}`" for ending in TABLES)
-        raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
+        raise NotFoundError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
     if rules.fits is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
     fitting = [name for name, place in known.items() if rules.fits(place)] or list(filter(rules.fits, known))
     if not fitting:
         told = f"none of its files fits the mapping's `path`, `{rules.pattern}`"
-        raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
+        raise AmbiguousError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
     return fitting, len(known) - len(fitting)
 
 
@@ -402,13 +411,13 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
             stream = opened.enter_context(_unpacked(address))
             piece = stream.read(size) if size > 0 else stream.read()
         except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+            raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
         while piece:
             yield bytes(piece)
             try:
                 piece = stream.read(size) if size > 0 else b""
             except _BROKEN as error:
-                raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+                raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import members, objects, parsed_object, text
 from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
@@ -42,10 +42,10 @@ def _results(file: FoundFile) -> dict[str, list[Row]]:
     """The entries of each task."""
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
-        raise ThinkbackError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
+        raise FormatError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
     for task, entry in members(content, "eval").items():
         if isinstance(entry, dict):
-            raise ThinkbackError(
+            raise FormatError(
                 f"`{file.address}`: the results of `{task}` are an object (with lists `base` and `plus`), as older"
                 " versions of evalplus wrote them, which is not read: evaluate the samples again with a newer one"
             )

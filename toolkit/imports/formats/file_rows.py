@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from toolkit.errors import ThinkbackError, first_line
+from toolkit.errors import FormatError, first_line
 from toolkit.imports.files.found_files import FoundFile
 
 _LARGEST = 1e300
@@ -32,7 +32,7 @@ def _parquet(file: FoundFile) -> Iterator[dict[str, Any]]:
             for batch in pq.ParquetFile(opened).iter_batches(_TOGETHER):
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ThinkbackError(f"`{file.address}` is no readable Parquet file: {first_line(error)}") from None
+        raise FormatError(f"`{file.address}` is no readable Parquet file: {first_line(error)}") from None
 
 
 def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
@@ -46,14 +46,14 @@ def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
                 return
             value = parsed(file, line, f", line {number}")
             if not isinstance(value, dict):
-                raise ThinkbackError(f"`{file.address}`, line {number}: not an object")
+                raise FormatError(f"`{file.address}`, line {number}: not an object")
             yield value
 
 
 def _objects(file: FoundFile, value: Any) -> Iterator[dict[str, Any]]:
     for number, item in enumerate(value, 1):
         if not isinstance(item, dict):
-            raise ThinkbackError(f"`{file.address}`, item {number}: not an object")
+            raise FormatError(f"`{file.address}`, item {number}: not an object")
         yield item
 
 
@@ -62,16 +62,16 @@ def parsed(file: FoundFile, content: bytes, place: str = "") -> Any:
     try:
         return json.loads(content.decode("utf-8-sig"))
     except RecursionError:
-        raise ThinkbackError(f"`{file.address}`{place}: it nests too deeply") from None
+        raise FormatError(f"`{file.address}`{place}: it nests too deeply") from None
     except ValueError as error:
-        raise ThinkbackError(f"`{file.address}`{place}: not JSON: {str(error).splitlines()[0][:200]}") from None
+        raise FormatError(f"`{file.address}`{place}: not JSON: {str(error).splitlines()[0][:200]}") from None
 
 
 def parsed_object(file: FoundFile, content: bytes, place: str = "") -> dict[str, Any]:
     """A JSON object. ThinkbackError where it is none."""
     value = parsed(file, content, place)
     if not isinstance(value, dict):
-        raise ThinkbackError(f"`{file.address}`{place}: not an object")
+        raise FormatError(f"`{file.address}`{place}: not an object")
     return value
 
 

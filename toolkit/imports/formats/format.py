@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import ThinkbackError, first_line, shown
+from toolkit.errors import InvalidError, ThinkbackError, first_line, shown
 from toolkit.imports.files.archives import open_archive
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.prepared import PreparedRows
@@ -52,7 +52,7 @@ def _keys(given: Any, place: str) -> tuple[frozenset[str], ...]:
     """Lists of keys, of which one must be in a file as a whole."""
     lists = given if isinstance(given, list) else [given]
     if not all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in lists):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes lists of keys, such as `[['id', 'samples']]`")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes lists of keys, such as `[['id', 'samples']]`")
     return tuple(map(frozenset, lists))
 
 

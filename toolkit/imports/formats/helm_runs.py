@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.answers import read_answers
-from toolkit.errors import ThinkbackError
+from toolkit.errors import NotFoundError, UnsuitableError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, items, number, objects, parsed, parsed_object, text
 from toolkit.imports.formats.judging import UNREAD, with_answers
@@ -33,7 +33,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     by_path = {file.path: file for file in files}
     states = [file for file in files if file.name == STATE]
     if not states:
-        raise ThinkbackError(f"no run of HELM among the sources: none has a {STATE}; name the folders of the runs")
+        raise NotFoundError(f"no run of HELM among the sources: none has a {STATE}; name the folders of the runs")
     loaded = []
     for file in states:
         beside = {name: by_path.get(str(PurePosixPath(file.path).with_name(name))) for name in (STATS, SPEC)}
@@ -88,7 +88,7 @@ def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, no
     marked = read_answers(references, ["boxed", "####", "answer is"])
     for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
         if request.get("reference_index") is not None:
-            raise ThinkbackError(
+            raise UnsuitableError(
                 f"`{file.address}` asks about each choice apart (multiple_choice_separate), so no completion is an"
                 " answer: only runs that generate are imported"
             )

@@ -18,7 +18,16 @@ from typing import Any
 import polars as pl
 
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, counted, listed, require_known
+from toolkit.errors import (
+    AmbiguousError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    ThinkbackError,
+    counted,
+    listed,
+    require_known,
+)
 from toolkit.imports.build.parts import PreparedSources
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.files.file_names import relative
@@ -74,7 +83,7 @@ def import_format(
         other = _other_format(given, form)
         if other is None:
             raise
-        raise ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
+        raise FormatError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
 
 
 def _other_format(sources: Sequence[str], form: KnownFormat) -> str | None:
@@ -146,15 +155,15 @@ def detect_format(sources: Sequence[str]) -> Detected:
             found.setdefault(form.name, []).append(file)
     fault = next((head.fault for head in heads if head.fault is not None), None)
     if not found and fault is not None:
-        raise ThinkbackError(fault)
+        raise FormatError(fault)
     if not found:
-        raise ThinkbackError(
+        raise NotFoundError(
             f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
             " other table is imported with a mapping: `thinkback import table … --map MAP.toml`"
         )
     if len(found) > 1:
         told = ", ".join(f"{len(of)} of {name}" for name, of in found.items())
-        raise ThinkbackError(f"the sources hold files of several formats ({told}): import each by its name")
+        raise AmbiguousError(f"the sources hold files of several formats ({told}): import each by its name")
     ((name, taken),) = found.items()
     form = FORMATS[name]
     by_name = form.prepare is not None and not form.nameless
@@ -174,7 +183,7 @@ def _taken(
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
             found = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
-            raise ThinkbackError("; ".join((found, *said_once(notes))))
+            raise FormatError("; ".join((found, *said_once(notes))))
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].beside
         made = PreparedSources(
@@ -229,7 +238,7 @@ def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
-        raise ThinkbackError(f"two files are called `{file.address}`: rename one of them")
+        raise ConflictError(f"two files are called `{file.address}`: rename one of them")
     return place
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import FormatError, UnknownError, suggest
 from toolkit.imports.files.archives import Archive, open_archive
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, members, number, objects, parsed_object, text
@@ -115,7 +115,7 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     for file, run in zip(logs, runs, strict=True):
         _look(file, run, seen)
     if seen.wanted and seen.wanted not in seen.names:
-        raise ThinkbackError(f"no sample has a scorer `{seen.wanted}`; {suggest(seen.wanted, list(seen.names))}")
+        raise UnknownError(f"no sample has a scorer `{seen.wanted}`; {suggest(seen.wanted, list(seen.names))}")
     notes += seen.notes()
     pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, logs, strict=True)])
     for file, run, pool in zip(logs, runs, pools, strict=True):
@@ -146,7 +146,7 @@ def _run(file: FoundFile) -> _EvalRun:
     spec = dig(header, "eval")
     task, model = text(dig(spec, "task")), text(dig(spec, "model"))
     if task is None or model is None:
-        raise ThinkbackError(f"`{file.address}` is no log of Inspect: it names no task and no model")
+        raise FormatError(f"`{file.address}` is no log of Inspect: it names no task and no model")
     return _EvalRun(task, text(dig(spec, "dataset", "name")) or task, model)
 
 
@@ -155,7 +155,7 @@ def _header(file: FoundFile, archive: Archive) -> dict[str, Any]:
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
             return parsed_object(file, archive.read(name), f", `{name}`")
-    raise ThinkbackError(f"`{file.address}` is no log of Inspect: the archive has neither header.json nor a journal")
+    raise FormatError(f"`{file.address}` is no log of Inspect: the archive has neither header.json nor a journal")
 
 
 def _is_archive(file: FoundFile) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import dig, items, members, number, table_rows, text
 from toolkit.imports.formats.judging import UNREAD, read_gold, verdict, verdict_metric, with_answers
@@ -51,7 +51,7 @@ def _rows(file: FoundFile, task: str) -> Iterator[dict[str, Any]]:
     for place, row in enumerate(table_rows(file), 1):
         for name in ("doc", "model_response"):
             if not isinstance(row.get(name), dict):
-                raise ThinkbackError(
+                raise FormatError(
                     f"`{file.address}`, row {place}: `{name}` is no object; lighteval writes texts where it could not"
                     f" bring the rows of {task} into one type, and these are not read"
                 )

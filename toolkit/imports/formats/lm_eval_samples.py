@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from toolkit.answers import number_form
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import FormatError, ThinkbackError, UnknownError, UnsuitableError, suggest
 from toolkit.imports.files.found_files import FoundFile, with_companions
 from toolkit.imports.formats.file_rows import dig, json_objects, members, number, parsed_object, text
 from toolkit.imports.formats.judging import (
@@ -71,7 +71,7 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     metrics = [_metrics_of_filters(file) for file in files]
     known = list(dict.fromkeys(name for seen in metrics for name in seen))
     if wanted and wanted not in known:
-        raise ThinkbackError(f"no file has responses of the filter `{wanted}`; {suggest(wanted, known)}")
+        raise UnknownError(f"no file has responses of the filter `{wanted}`; {suggest(wanted, known)}")
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
@@ -127,7 +127,7 @@ def _rows(
 def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
-        raise ThinkbackError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
+        raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
     target = text(sample.get("target"))
     row: Row = {
         "task": task,
@@ -143,7 +143,7 @@ def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample
         yield {**row, **_choice(requests), "gold": gold, "repeat": 0, "correct": value}
         return
     if _whole_text(sample.get("arguments"), requests):
-        raise ThinkbackError(
+        raise UnsuitableError(
             f"`{file.address}` holds likelihoods of whole texts (perplexity) and no answers: leave the file out"
         )
     replies = [text(reply) for reply in requests[0]]

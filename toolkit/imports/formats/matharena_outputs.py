@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text
 from toolkit.imports.formats.format import head_of
@@ -69,7 +69,7 @@ def _rows(file: FoundFile) -> Iterator[Row]:
     """Of a data set, which has more columns: those that are used."""
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
-            raise ThinkbackError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
+            raise FormatError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
         index = text(row.get("problem_idx"))
         yield {
             "problem_idx": index,
@@ -95,7 +95,7 @@ def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
     content = parsed_object(file, file.read())
     answers, verdicts = items(content, "answers"), items(content, "correct")
     if len(answers) != len(verdicts):
-        raise ThinkbackError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
+        raise FormatError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
     for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):
         costs = dig(content, "detailed_costs", index)
         yield {

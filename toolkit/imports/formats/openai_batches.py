@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError, FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, json_objects, number, objects, text
 from toolkit.imports.formats.format import FileHead, head_of
@@ -24,7 +24,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each file of results, with the questions of the files of requests."""
     results = [file for file in files if not _asks(head_of(file))]
     if not results:
-        raise ThinkbackError("no file of results among the sources: these hold requests alone")
+        raise EmptyError("no file of results among the sources: these hold requests alone")
     requests: Requests = {}
     for file in files:
         if file not in results:
@@ -62,7 +62,7 @@ def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[FileNote])
     for number_, line in enumerate(json_objects(file), 1):
         body, name = _body(line), text(line.get("custom_id"))
         if name is None:
-            raise ThinkbackError(f"`{file.address}`, line {number_}: no custom_id, so no result of a batch")
+            raise FormatError(f"`{file.address}`, line {number_}: no custom_id, so no result of a batch")
         if body is None:
             failed += 1
             continue

@@ -14,7 +14,19 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, argument, counted, listed, suggest
+from toolkit.errors import (
+    AmbiguousError,
+    ConflictError,
+    EmptyError,
+    IncompleteError,
+    InvalidError,
+    LimitError,
+    RequiredError,
+    argument,
+    counted,
+    listed,
+    suggest,
+)
 from toolkit.files import check_replaceable
 from toolkit.imports.files.literals import lists
 from toolkit.imports.rows.sources import PLACES, SourceRules, read_sources
@@ -122,7 +134,7 @@ def import_recovery(
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions = _numbered(rows.filter(pl.col("action") != ACCEPT), notes)
     if (revisions["action"] == pool).any():  # revisions' pools have the names of their actions
-        raise ThinkbackError(
+        raise ConflictError(
             f"the rows have an action `{pool}`, as the pool of base attempts: name that with {argument('base')}"
         )
     unsplit = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
@@ -199,13 +211,13 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     table = read_sources([str(source) for source in sources], SourceRules(frozenset(COLUMNS["text"]))).table
     rows = table.computable(table.frame.columns, COLUMNS["text"]).drop(PLACES, strict=False)
     if rows.is_empty():
-        raise ThinkbackError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
+        raise EmptyError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
     for name in needed:
         if name not in rows.columns:
-            raise ThinkbackError(f"the rows have no column `{name}`; {suggest(name, rows.columns)}")
+            raise RequiredError(f"the rows have no column `{name}`; {suggest(name, rows.columns)}")
         if rows[name].null_count():
             row = int(rows[name].is_null().arg_max() or 0) + 1
-            raise ThinkbackError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
+            raise InvalidError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
     kinds = {name: kind for kind, names in COLUMNS.items() for name in names if name in rows.columns}
     rows = rows.with_columns(_read(rows[name], name, kind) for name, kind in kinds.items())
     if "labels" in rows.columns:
@@ -213,7 +225,7 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     for name in ("features", *_both("usage")):
         rows = _object(rows, name) if name in rows.columns else rows
     if "action" in rows.columns and (rows["action"] == "solve").any():
-        raise ThinkbackError("the rows have an action `solve`, which names first attempts in a log: rename it")
+        raise ConflictError("the rows have an action `solve`, which names first attempts in a log: rename it")
     return rows.with_columns(pl.col("example_id").cast(pl.String)) if "example_id" in rows.columns else rows
 
 
@@ -226,7 +238,7 @@ def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
             _unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
         return rows.drop(name)
     for key in {"example_id", "trace_id"}.intersection(held.struct.fields) if name == "features" else ():
-        raise ThinkbackError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
+        raise ConflictError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
     kinds = {key: "number" if name == "features" else USAGE.get(key) for key in held.struct.fields}
     inner = [_read(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
     return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
@@ -275,7 +287,7 @@ def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.S
 def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoReturn:
     row = int(odd.arg_max() or 0)
     held = values.dtype if values.dtype.is_nested() else f"`{values[row]}`"
-    raise ThinkbackError(f"column `{name}` of the rows holds {held} in row {row + 1:,}; {advice}")
+    raise InvalidError(f"column `{name}` of the rows holds {held} in row {row + 1:,}; {advice}")
 
 
 def _check_verdicts(rows: pl.DataFrame) -> None:
@@ -310,7 +322,7 @@ def _refuse(rows: pl.DataFrame, condition: pl.Expr, what: str) -> None:
     odd = rows.select(condition.fill_null(False)).to_series()
     if odd.any():
         row = int(odd.arg_max() or 0)
-        raise ThinkbackError(
+        raise InvalidError(
             f"row {row + 1:,} of the rows (example `{rows['example_id'][row]}`, action `{rows['action'][row]}`): "
             f"{what}; {int(odd.sum()):,} rows do so: correct them"
         )
@@ -326,7 +338,7 @@ def _check_base(rows: pl.DataFrame) -> None:
         odd = values.filter(pl.any_horizontal(pl.col(known) > 1)) if known else values.clear()
         if len(odd):
             differing = ", ".join(f"`{name}`" for name in known if (odd[name] > 1).any())
-            raise ThinkbackError(
+            raise ConflictError(
                 f"{_have(odd)} several base samples ({_listed(odd)}): their rows differ in {differing}; give each base"
                 " attempt an example of its own"
             )
@@ -336,7 +348,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
     """The name that the rows have for the pool of the base attempts."""
     named = rows["base_pool"].drop_nulls().unique().sort() if "base_pool" in rows.columns else pl.Series([BASE])
     if len(named) > 1:
-        raise ThinkbackError(
+        raise AmbiguousError(
             f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:MAX_NAMED]))}), and an example "
             f"has one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
         )
@@ -381,16 +393,16 @@ def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFra
         if lacking.is_empty():
             continue
         if len(lacking) == len(actions):
-            raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
+            raise EmptyError(f"no example has a row of action `{action}`: add one for each base attempt")
         what = f"{_have(lacking)} no row of action `{action}` ({_listed(lacking)})"
         if not exclude:
-            raise ThinkbackError(
+            raise IncompleteError(
                 f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
             )
         notes.append(f"left out: {what}")
         rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
     if set(rows["action"]) <= {ACCEPT}:
-        raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
+        raise EmptyError("the rows have no action but `accept`, so there is nothing to intervene with")
     return rows
 
 
@@ -402,7 +414,7 @@ def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     made = revisions.with_columns(sample_index=pl.coalesce(pl.col("sample_index").cast(pl.Int64), place))
     beyond = made.filter(pl.col("sample_index") > MOST)
     if len(beyond):
-        raise ThinkbackError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
+        raise LimitError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
     spans = made.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
     if len(broken):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text
 from toolkit.imports.formats.judging import UNREAD, with_answers
@@ -43,9 +43,9 @@ def _rows(file: FoundFile) -> Iterator[Row]:
     for place, row in enumerate(table_rows(file), 1):
         completions, scores, tokens = row.get("completions"), row.get("scores"), row.get("completion_tokens")
         if not isinstance(completions, list):
-            raise ThinkbackError(f"`{file.address}`, row {place}: `completions` is no list")
+            raise FormatError(f"`{file.address}`, row {place}: `completions` is no list")
         if isinstance(scores, list) and len(scores) != len(completions):
-            raise ThinkbackError(
+            raise FormatError(
                 f"`{file.address}`, row {place}: {len(completions)} completions and {len(scores)} lists of scores"
             )
         for index, completion in enumerate(completions):

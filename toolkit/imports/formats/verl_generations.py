@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import FormatError
 from toolkit.imports.files.found_files import FoundFile
 from toolkit.imports.formats.file_rows import json_objects, number, text
 from toolkit.imports.formats.judging import verdict
@@ -89,9 +89,7 @@ def _samples(file: FoundFile) -> Iterator[Row]:
     """The lines; what a reward function gives beside its score may lie in one object with it."""
     for place, row in enumerate(json_objects(file), 1):
         if not {"input", "output", "score"} <= row.keys():
-            raise ThinkbackError(
-                f"`{file.address}`, sample {place}: no `input`, `output` and `score`, as verl has them"
-            )
+            raise FormatError(f"`{file.address}`, sample {place}: no `input`, `output` and `score`, as verl has them")
         score = row["score"]
         yield {**score, **row, "score": score.get("score")} if isinstance(score, dict) else row
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, first_line, suggest
+from toolkit.errors import InvalidError, ThinkbackError, first_line, suggest
 from toolkit.imports.files.literals import holds, lists
 from toolkit.imports.files.paths import Expression, PathError, expression, follow, reduced
 from toolkit.imports.map.mapping import Value
@@ -213,7 +213,7 @@ class SourceRows(SourceTable):
 
     def error(self, message: str) -> ThinkbackError:
         """An error that names the mapping."""
-        return ThinkbackError(f"mapping `{self.mapping}`: {message}")
+        return InvalidError(f"mapping `{self.mapping}`: {message}")
 
 
 def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:

@@ -16,7 +16,17 @@ from typing import Any
 
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
+from toolkit.errors import (
+    ConflictError,
+    InvalidError,
+    LimitError,
+    NotFoundError,
+    RequiredError,
+    UnknownError,
+    errors_begin,
+    shown,
+    suggest,
+)
 from toolkit.imports.files import file_names
 from toolkit.imports.files.paths import is_path
 from toolkit.imports.rows.json_files import WHOLE
@@ -35,21 +45,21 @@ _VERIFIERS = tuple(name for name in schema_of("verifications") if name not in _D
 
 def _value(given: Any, place: str) -> Value:
     if not isinstance(given, str | int | float | bool):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, a number, true or false")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a string, a number, true or false")
     return given
 
 
 def _values(given: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
     """A table of expressions, with their keys checked where `known` are all that there may be."""
     if not isinstance(given, dict):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a table")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table")
     for key in given if known else ():
         if key not in known:
             further = f" (further columns go under `[{place}.extra]`)" if place in ("examples", "traces") else ""
-            raise ThinkbackError(f"unknown key `{key}` in `[{place}]`; {suggest(key, known)}{further}")
+            raise UnknownError(f"unknown key `{key}` in `[{place}]`; {suggest(key, known)}{further}")
     for key in needed:
         if key not in given:
-            raise ThinkbackError(
+            raise RequiredError(
                 f"`{place}.{key}` is missing: give a column, an expression, or a constant such as `{key} = \"'…'\"`"
             )
     return {key: _value(value, f"{place}.{key}") for key, value in given.items()}
@@ -58,7 +68,7 @@ def _values(given: Any, place: str, known: Iterable[str] = (), needed: Iterable[
 def _features(given: Any, place: str) -> dict[str, Value]:
     features = _values(given, place)
     for name in _DERIVED & features.keys():
-        raise ThinkbackError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
+        raise ConflictError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
     return features
 
 
@@ -90,7 +100,7 @@ def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]
     table = dict(given) if isinstance(given, dict) else given
     extra = _values(table.pop("extra", {}) if isinstance(table, dict) else {}, f"{place}.extra")
     for name in extra.keys() & schema_of(place).keys():
-        raise ThinkbackError(f"`{place}.extra.{name}` is a column of the contract: write `{place}.{name}`")
+        raise ConflictError(f"`{place}.extra.{name}` is a column of the contract: write `{place}.{name}`")
     return {"columns": _values(table, place, known, needed), "extra": extra}
 
 
@@ -101,7 +111,7 @@ def _examples(given: Any, place: str) -> _ExampleTable:
 
 def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
     if not given:
-        raise ThinkbackError("`[traces]` is missing: it says what a trace's columns are made of")
+        raise RequiredError("`[traces]` is missing: it says what a trace's columns are made of")
     return tuple(_trace_table(table, place) for table in (given if isinstance(given, list) else [given]))
 
 
@@ -110,9 +120,9 @@ def _trace_table(given: Any, place: str) -> TraceTable:
     table = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
     columns = _columns(table, place, (*_TRACES, "extra", *own), ("pool", "sample_index", "model"))
     if "parent" in given and "parent_id" in given:
-        raise ThinkbackError("`traces.parent` and `traces.parent_id` say the same: keep one")
+        raise ConflictError("`traces.parent` and `traces.parent_id` say the same: keep one")
     if "parent_id" in given and "trace_id" not in given:
-        raise ThinkbackError("`traces.parent_id` needs `traces.trace_id`, the column that it points to")
+        raise RequiredError("`traces.parent_id` needs `traces.trace_id`, the column that it points to")
     slot = ("pool", "sample_index")
     return TraceTable(
         **columns,
@@ -139,9 +149,9 @@ class AnswerRules:
     def __post_init__(self) -> None:
         check(self)
         if self.kind == "label" and not self.labels:
-            raise ThinkbackError("`answers.kind` is `label`, so `answers.labels` must list the label space")
+            raise RequiredError("`answers.kind` is `label`, so `answers.labels` must list the label space")
         if ("pattern" in (*self.read, *self.read_gold)) != (self.pattern is not None):
-            raise ThinkbackError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
+            raise RequiredError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
         if self.pattern is not None:
             check_pattern(self.pattern)
 
@@ -164,7 +174,7 @@ def _join(given: Any, place: str) -> JoinedFile:
     if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
         table["on"] = {name: name for name in names}
     elif not isinstance(on, dict | None) or on == {}:
-        raise ThinkbackError(
+        raise InvalidError(
             f"`{place}.on` is {shown(on)}; it takes a column, a list of them, or a table of those of the file and the"
             " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
         )
@@ -196,7 +206,7 @@ def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
             together[one.name] = one
         steps += [tuple(together.values())] if together else []
     if len(steps) > _MOST_STEPS:
-        raise ThinkbackError(f"`{place}` opens {len(steps)} lists inside each other; it opens at most {_MOST_STEPS}")
+        raise LimitError(f"`{place}` opens {len(steps)} lists inside each other; it opens at most {_MOST_STEPS}")
     return tuple(steps)
 
 
@@ -208,7 +218,7 @@ def _together(given: Any, place: str) -> list[OpenedList]:
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
         items = [(name, name) for name in given]
     if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
-        raise ThinkbackError(
+        raise InvalidError(
             f"`{place}` is {shown(given)}; it takes a list of strings, or a table of names and paths, or a list of"
             " these that are opened one after another"
         )
@@ -217,13 +227,13 @@ def _together(given: Any, place: str) -> list[OpenedList]:
 
 def _path(given: Any, place: str) -> str:
     if not isinstance(given, str):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
     return file_names.check_pattern(given, place)
 
 
 def _records(given: Any, place: str) -> str:
     if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
     return given
 
 
@@ -275,12 +285,12 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     key, equals, text = given.partition("=")
     *tables, name = key.strip().split(".")
     if not equals or not name or not all(tables):
-        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `answers.kind=number`")
+        raise InvalidError(f"`{given}`: write a setting as KEY=VALUE, as `answers.kind=number`")
     table: Any = top
     for part in tables:
         table = table.setdefault(part, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict):
-        raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
+        raise UnknownError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
     table[name] = _setting_value(text)
 
 
@@ -307,9 +317,9 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     path = Path(mapping)
     if not path.is_file():
         if path.suffix or path.name != str(mapping):
-            raise ThinkbackError(f"mapping `{mapping}`: there is no such file; name a TOML file or a shipped map")
+            raise NotFoundError(f"mapping `{mapping}`: there is no such file; name a TOML file or a shipped map")
         if path.name not in shipped_maps():
-            raise ThinkbackError(f"unknown mapping `{path.name}`; {suggest(path.name, shipped_maps())}")
+            raise UnknownError(f"unknown mapping `{path.name}`; {suggest(path.name, shipped_maps())}")
         path = MAPS / f"{path.name}.toml"
     named = f"mapping `{path.name}`"
     given = parse_toml(read_text(path, named), named)

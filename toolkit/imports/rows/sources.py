@@ -27,7 +27,7 @@ from typing import IO, Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
 from toolkit.imports.files.archives import UNPACKERS
 from toolkit.imports.files.file_names import columns_of, columns_of_path, fits_pattern, relative
 from toolkit.imports.files.found_files import (
@@ -131,7 +131,7 @@ def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
-        raise ThinkbackError(
+        raise MismatchError(
             f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
     return _SourceFiles(every, tuple(digests.items()))
@@ -166,7 +166,7 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
     ending = format_of(opened.address)
     if ending is None:
         known = ", ".join(sorted(TABLES))
-        raise ThinkbackError(f"source `{opened.address}`: its ending names no format; there are {known}")
+        raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
     blocks, before = _READERS[ending](opened, rules), 0
     while True:
         with _reading(f"source `{opened.address}` is not a readable {ending[1:]} file"):
@@ -185,7 +185,7 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
         places["source_run"] = pl.lit(file.run)
     own = {place: made for place, made in places.items() if place not in table.frame.columns}
     for column in file.told.keys() & set(table.frame.columns):
-        raise ThinkbackError(
+        raise ConflictError(
             f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
         )
     told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
@@ -197,9 +197,9 @@ def _reading(failed: str) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise ThinkbackError(f"{failed}: it nests too deeply") from None
+        raise FormatError(f"{failed}: it nests too deeply") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"{failed}: {first_line(error)}") from None
+        raise FormatError(f"{failed}: {first_line(error)}") from None
 
 
 @dataclass

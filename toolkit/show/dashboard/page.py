@@ -15,7 +15,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import PackageError
 
 SCRIPTS = (
     "base", "state", "table", "charts", "sweeps", "plane", "differences", "headroom", "picture", "examples", "page",
@@ -81,7 +81,7 @@ def import_altair() -> None:
         import vl_convert  # noqa: F401
     except ImportError:
         needed = "a dashboard needs the packages altair and vl-convert-python"
-        raise ThinkbackError(f"{needed}: pip install 'thinkback[dashboard]'") from None
+        raise PackageError(f"{needed}: pip install 'thinkback[dashboard]'") from None
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.show.drawing.lettering import length, words, wrapped
 from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, drawing, plain, style
 
@@ -30,10 +30,10 @@ def inches(width: str | float) -> float:
     """A width such as `3.3in`, `84mm`, `8.4cm` or `240pt` in inches; a number is inches already."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(in|cm|mm|pt)\s*", width) if isinstance(width, str) else None
     if isinstance(width, str) and found is None:
-        raise ThinkbackError(f"the width `{width}` of a figure is no length: write `3.3in`, `84mm`, `8.4cm` or `240pt`")
+        raise InvalidError(f"the width `{width}` of a figure is no length: write `3.3in`, `84mm`, `8.4cm` or `240pt`")
     size = float(found[1]) * _INCHES[found[2]] if found else float(width)
     if not NARROWEST <= size <= WIDEST:
-        raise ThinkbackError(f"a figure is {NARROWEST:g} to {WIDEST:g} inches wide, not `{width}`")
+        raise InvalidError(f"a figure is {NARROWEST:g} to {WIDEST:g} inches wide, not `{width}`")
     return size
 
 

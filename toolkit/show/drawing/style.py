@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.show.drawing.lettering import FONT, words
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def save_figure(figure: Figure, path: str | Path, ending: str = "") -> None:
     """
     suffix = ending or Path(path).suffix
     if suffix not in _METADATA:
-        raise ThinkbackError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
+        raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
     with style():
         figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
 

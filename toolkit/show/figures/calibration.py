@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import GREY, NAVY, ORANGE
@@ -49,7 +49,7 @@ def reliability_figure(
     Raises ThinkbackError without panels.
     """
     if not panels:
-        raise ThinkbackError("there are no scores to draw")
+        raise EmptyError("there are no scores to draw")
     bars = f"bars: {100 * level:g} % intervals"
     names, second = [one.name for one in panels], [one.told for one in panels]
     look: dict[str, Any] = {"title": title, "simulated": simulated, "note": f"{bars}; {note}" if note else bars}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import words, wrapped
 from toolkit.show.drawing.page import HIGHEST, WIDTH, arrange, noted
 from toolkit.show.drawing.style import (
@@ -101,7 +101,7 @@ def curves_figure(
     `reference`: a level with its name, such as chance, that every panel shows.
     """
     if not panels:
-        raise ThinkbackError("there is no curve to draw")
+        raise EmptyError("there is no curve to draw")
     columns = max(1, min(3, len(panels), int(width / 2.2)))
     rows = -(-len(panels) // columns)
     each = width / columns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import HIGHEST, WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import INK, NAVY
@@ -51,7 +51,7 @@ def differences_figure(
     Raises ThinkbackError without panels.
     """
     if not panels:
-        raise ThinkbackError("there is no difference to draw")
+        raise EmptyError("there is no difference to draw")
     with panel_grid(
         [one.name for one in panels], x, y, width=width, alike=False, title=title, simulated=simulated, handle=1.4,
         highest=HIGHEST - 0.8,  # room for title, legend and notes

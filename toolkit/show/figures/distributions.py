@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import NAVY, ORANGE, SKY
@@ -49,7 +49,7 @@ def distributions_figure(
     from matplotlib.ticker import FixedLocator, MaxNLocator
 
     if not panels:
-        raise ThinkbackError("there is no score of a judged trace to draw")
+        raise EmptyError("there is no score of a judged trace to draw")
     seconds = ["" if one.auc is None else f"AUC {one.auc:.3f}" for one in panels]
     with panel_grid(
         [one.name for one in panels], "score", "traces, %", width=width, second=seconds, alike=False, title=title,

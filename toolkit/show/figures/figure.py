@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, counted
+from toolkit.errors import EmptyError, counted
 from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
 from toolkit.show.drawing.lettering import BOUND, folded, words, wrapped
 from toolkit.show.drawing.page import WIDTH, arrange, noted
@@ -90,7 +90,7 @@ def frontier(
     Raises ThinkbackError without points.
     """
     if not points:
-        raise ThinkbackError("there is no policy with an accuracy and a cost to draw")
+        raise EmptyError("there is no policy with an accuracy and a cost to draw")
     body = min(0.74 * width, 0.45 * width + 1.15)
     with drawing(width, body) as figure:
         axes = figure.add_subplot()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import SHARE, Rows
@@ -84,7 +84,7 @@ def forest_figure(
     number at the edge. `note` says below what the limits hold for. Raises ThinkbackError without rows.
     """
     if not rows:
-        raise ThinkbackError("there is no difference to a baseline to draw")
+        raise EmptyError("there is no difference to a baseline to draw")
     lines = Rows.of([row.name for row in rows], width)
     axis = wrapped(f"{quality}, difference to {baseline}{f', {unit}' * bool(unit)}", 0.9 * (1 - SHARE) * width, TEXT, 3)
     body = lines.height + 0.3 + 0.14 * (axis.count("\n") + 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import SHARE, Rows
@@ -60,7 +60,7 @@ def gap_figure(
     marked by a triangle. Raises ThinkbackError without rows.
     """
     if not rows:
-        raise ThinkbackError("there is no policy whose gap can be drawn")
+        raise EmptyError("there is no policy whose gap can be drawn")
     lines = Rows.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
     shares = any(row.share is not None for row in rows)
     body = lines.height + 0.62 + 0.12 * shares

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import GREEN, GREY, NAVY, ORANGE, percent_limits
@@ -67,7 +67,7 @@ def gates_figure(
     without gates.
     """
     if not gates:
-        raise ThinkbackError("there is no sweep of a gate to draw")
+        raise EmptyError("there is no sweep of a gate to draw")
     names = [one.name for one in gates]
     with panel_grid(
         names, "acts on, %", f"{quality}, %", width=width, title=title, simulated=simulated, note=note, handle=1.4

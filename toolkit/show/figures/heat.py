@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.style import GREY, SMALL, TEXT, readable_on
@@ -59,7 +59,7 @@ def heat_figure(
     single panel there are none, but a bar of the colours. The marked cell of each has a frame.
     """
     if not panels:
-        raise ThinkbackError("there is no panel to draw")
+        raise EmptyError("there is no panel to draw")
     wide = max(len(panel.x) for panel in panels)
     columns = max(1, min(columns, int(width / (CELL * wide + 0.35))))
     rows = -(-len(panels) // columns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import panel_grid
@@ -50,7 +50,7 @@ def outcomes_figure(
     from matplotlib import patheffects
 
     if not bars:
-        raise ThinkbackError("there is no policy with fixes and flips to draw")
+        raise EmptyError("there is no policy with fixes and flips to draw")
     body = 0.6 + 0.3 * len(bars)
     with on_page(body, width, title=title, simulated=simulated) as figure:
         axes = figure.add_subplot()
@@ -80,7 +80,7 @@ def bands_figure(
 ) -> Figure:
     """One panel a number over a common axis, each in its band; a vertical line where the chosen threshold is."""
     if not panels:
-        raise ThinkbackError("there is no curve to draw")
+        raise EmptyError("there is no curve to draw")
     width = min(width, 3.7) if len(panels) == 1 else width
     names, note = [one.label for one in panels], "bands hold the whole curve at once (sup-t)"
     with panel_grid(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import NAVY, ORANGE
@@ -39,7 +39,7 @@ def stopping_figure(
     Raises ThinkbackError without policies.
     """
     if not policies:
-        raise ThinkbackError("there is no policy with a number of traces to draw")
+        raise EmptyError("there is no policy with a number of traces to draw")
     every = [count for one in policies for count in one.traces]
     low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
     heights = [_binned(one, low, each) for one in policies]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import INK, percent_limits
@@ -47,7 +47,7 @@ def trade_offs_figure(
     Panels have scales of their own: data sets differ by more than methods do. Raises ThinkbackError without a point.
     """
     if not any(panels.values()):
-        raise ThinkbackError("there is no method with a quality and a cost to draw")
+        raise EmptyError("there is no method with a quality and a cost to draw")
     names = list(dict.fromkeys(name for points in panels.values() for name in points))
     note = f"bars: {HUNDRED * level:g} % intervals of each method; paired differences: see the tables"
     with panel_grid(

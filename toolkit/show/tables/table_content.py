@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import UnknownError, suggest
 from toolkit.printable import printable
 
 DASH = "–"
@@ -270,10 +270,10 @@ class TableContent:
             if name.casefold() not in known:
                 told = [column.key or column.name for column in self.columns]
                 if name.casefold() in (*DELTA, f"{DELTA[0]} points", "difference"):
-                    raise ThinkbackError(
+                    raise UnknownError(
                         f"the table has no column `{name}`: name the policy that is compared with, the baseline"
                     )
-                raise ThinkbackError(f"the table has no column `{name}`; {suggest(name, told, limit=len(told))}")
+                raise UnknownError(f"the table has no column `{name}`; {suggest(name, told, limit=len(told))}")
         words = [i for i, column in enumerate(self.columns) if column.form.align == "left" and not column.beneath][:1]
         asked = list(dict.fromkeys(known[name.casefold()] for name in names))
         first = [] if set(words) & set(asked) else words

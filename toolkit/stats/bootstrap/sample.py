@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError
+from toolkit.errors import EmptyError
 from toolkit.stats.bootstrap.series import SeriesPlan
 from toolkit.stats.limits.intervals import MIN_EVENTS
 from toolkit.stats.metrics.metrics import Metric, Statistic, catalogue, cost_column, rank_key
@@ -140,13 +140,13 @@ def read_sample(
     twice = sorted({p for p in policies if list(policies).count(p) > 1}) if len(set(policies)) < len(policies) else []
     if not policies or twice:
         what = f"two policies are called `{twice[0]}`: rename one" if twice else "no policy to summarise"
-        raise ThinkbackError(what)
+        raise EmptyError(what)
     if isinstance(outcomes, Store):
         store = outcomes
     else:
         store = Store.of_blocks(outcomes, len(policies), None if labels is None else len(labels))
     if not store.chunks:
-        raise ThinkbackError("no example to summarise: every one was left out")
+        raise EmptyError("no example to summarise: every one was left out")
     keys, everyone = store.keys, range(len(policies))
     plain = catalogue(keys, labels, settings, None, columns)
     statistics = [Statistic("size"), Statistic("judged")]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.bootstrap.bootstrap import add_products, product_threads
 from toolkit.stats.limits.discordant import exact_p
 from toolkit.stats.limits.intervals import ZERO
@@ -96,7 +96,7 @@ def paired_interval(
     """
     one, two = _column(first, "first"), _column(second, "second")
     if len(one) != len(two):
-        raise ThinkbackError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
+        raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
     found = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
@@ -159,10 +159,10 @@ def simultaneous_level(
 def _column(values: ArrayLike, name: str) -> Floats:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column):
-        raise ThinkbackError(f"`{name}` has shape {column.shape}: give one number an example")
+        raise MismatchError(f"`{name}` has shape {column.shape}: give one number an example")
     if np.isinf(column).any():
         place = int(np.isinf(column).argmax())
-        raise ThinkbackError(f"`{name}` is infinite at index {place}: give a number, or NaN where there is none")
+        raise InvalidError(f"`{name}` is infinite at index {place}: give a number, or NaN where there is none")
     return column
 
 
@@ -173,7 +173,7 @@ def _summarised(
     size = len(next(iter(columns.values())))
     unit = np.arange(size) if cluster is None else unit_numbers(cluster)
     if len(unit) != size:
-        raise ThinkbackError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
+        raise MismatchError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
     block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
     names = list(columns)
     ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import MismatchError
 from toolkit.stats.curves.arrays import Interval, PairedInterval, interval, unit_numbers
 from toolkit.stats.limits.intervals import ResampledValues, both_tails, normal_size, single_critical
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
@@ -29,7 +29,7 @@ def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
     else:
         _, number = np.unique(np.asarray(group), return_inverse=True)
     if not len(score) == len(right) == len(number):
-        raise ThinkbackError(
+        raise MismatchError(
             f"`scores` ({len(score)}), `correct` ({len(right)}) and `group` ({len(number)}) differ in length"
         )
     known = ~np.isnan(score) & ~np.isnan(right)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.stats.limits.intervals import NORMAL, both_tails
 from toolkit.stats.metrics.resamples import check_level
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -39,7 +39,7 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
     check_level(level)
     one, two, size = (np.asarray(part, np.float64) for part in (first, second, n))
     if not ((one >= 0) & (two >= 0) & (size > 0) & (one + two <= size * (1 + 1e-12)) & np.isfinite(size)).all():
-        raise ThinkbackError("`first` and `second` count discordant pairs among `n` examples: give 0 to n in all")
+        raise InvalidError("`first` and `second` count discordant pairs among `n` examples: give 0 to n in all")
     one, two, size = np.broadcast_arrays(one, two, size)
     z = NORMAL.inv_cdf((1 + level) / 2)
     low, mirrored = _lower(np.stack([one, two]), np.stack([two, one]), size, z)
@@ -93,7 +93,7 @@ def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
 def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     if not (np.minimum(one, two) >= 0).all() or (one % 1).any() or (two % 1).any():
-        raise ThinkbackError("`first` and `second` count discordant pairs: give whole numbers from 0")
+        raise InvalidError("`first` and `second` count discordant pairs: give whole numbers from 0")
     return one.astype(np.int64), two.astype(np.int64)
 
 

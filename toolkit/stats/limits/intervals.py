@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import InvalidError
 from toolkit.stats.metrics.resamples import check_level
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -125,7 +125,7 @@ def wilson(events: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """
     check_level(level)
     if not (0 < n < math.inf and 0 <= events <= n):
-        raise ThinkbackError(f"`events` is {events:g} of `n` {n:g}: give 0 to n events of at least one trial")
+        raise InvalidError(f"`events` is {events:g} of `n` {n:g}: give 0 to n events of at least one trial")
     z = NORMAL.inv_cdf((1 + level) / 2)
     rate = events / n
     middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
@@ -174,7 +174,7 @@ def newcombe(both: float, first: float, second: float, neither: float, level: fl
     """
     if not (min(both, first, second, neither) >= 0 and 0 < both + first + second + neither < math.inf):
         counts = f"{both:g}, {first:g}, {second:g}, {neither:g}"
-        raise ThinkbackError(f"`both`, `first`, `second`, `neither` are {counts}: give counts from 0, not all 0")
+        raise InvalidError(f"`both`, `first`, `second`, `neither` are {counts}: give counts from 0, not all 0")
     n = both + first + second + neither
     one, two = (both + first) / n, (both + second) / n
     low1, high1 = wilson(both + first, n, level)

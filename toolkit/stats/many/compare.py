@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from toolkit.columns import COLUMNS, OutcomeColumn
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import UnknownError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.bootstrap.fallback_intervals import choose_intervals
 from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
@@ -90,7 +90,7 @@ def summarise(
     if metric not in ranking and metric != ACCURACY:
         valued = [one.name for one, row in zip(sample.metrics, sample.estimates, strict=True) if np.isfinite(row).any()]
         ranking = [name for name in ranking if name in valued]
-        raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
+        raise UnknownError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
     names = [one.name for one in sample.metrics]
     number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
     leader = None if number is None else sample.best(number, paid, among)
@@ -144,7 +144,7 @@ def differences(
 def _metric(sample: WholeSample, metric: str) -> int:
     names = [one.name for one in sample.metrics]
     if metric not in names:
-        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
+        raise UnknownError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
     return names.index(metric)
 
 
@@ -175,7 +175,7 @@ def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
     """Places of the named policies."""
     for name in names:
         if name not in policies:
-            raise ThinkbackError(f"no policy is called `{name}`: {suggest(name, policies)}")
+            raise UnknownError(f"no policy is called `{name}`: {suggest(name, policies)}")
     return [list(policies).index(name) for name in names]
 
 

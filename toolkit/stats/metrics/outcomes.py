@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
 
 CHUNK = 4096
@@ -74,7 +74,7 @@ def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
             found = frozenset(block.values)
             if keys is not None and found != keys:
                 odd = listed(sorted(found ^ keys))
-                raise ThinkbackError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
+                raise MismatchError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
             keys = found
             _check(block, policies, labels)
             yield block
@@ -85,24 +85,24 @@ def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
 def _check(block: OutcomeBlock, policies: int, labels: int | None) -> None:
     size = len(block)
     if len(block.example_ids) != size:
-        raise ThinkbackError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
+        raise MismatchError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
     for key, value in block.values.items():
         if value.shape != (policies, size):
-            raise ThinkbackError(
+            raise MismatchError(
                 f"column `{key}` of a block of outcomes has shape {value.shape}, "
                 f"not {policies} policies by {size} examples"
             )
         if np.isinf(value).any():
             policy, row = np.argwhere(np.isinf(value))[0]
-            raise ThinkbackError(
+            raise InvalidError(
                 f"column `{key}` is infinite for example `{block.example_ids[row]}` (policy number {policy + 1}): "
                 "leave a missing value null"
             )
     if labels is not None:
         if block.gold is None or block.predicted is None:
-            raise ThinkbackError("labels are given, but a block of outcomes has no gold or predicted labels")
+            raise MismatchError("labels are given, but a block of outcomes has no gold or predicted labels")
         if block.predicted.shape != (policies, size, labels) or block.gold.shape != (size,):
-            raise ThinkbackError(
+            raise MismatchError(
                 f"predicted labels of a block have shape {block.predicted.shape}, "
                 f"not {policies} policies by {size} examples by {labels} labels"
             )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.errors import ConflictError, InvalidError, argument, shown
 from toolkit.settings import check, setting
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.spill import Ints
@@ -65,14 +65,14 @@ def settings_of(settings: Settings | None, **named: Any) -> Settings:
     if settings is None:
         return Settings(**given)
     for name in given:
-        raise ThinkbackError(f"`settings` holds {argument(name)} too; give one of the two")
+        raise ConflictError(f"`settings` holds {argument(name)} too; give one of the two")
     return settings
 
 
 def check_level(level: float) -> None:
     """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-        raise ThinkbackError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
+        raise InvalidError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
 
 
 ROUNDING = 1e-12
@@ -82,7 +82,7 @@ ROUNDING = 1e-12
 def check_margin(margin: float) -> None:
     """Raises ThinkbackError where a margin is no difference in accuracy, such as one in points."""
     if not 0 <= margin < 1:
-        raise ThinkbackError(
+        raise InvalidError(
             f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
         )
 

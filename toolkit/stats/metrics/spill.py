@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import WriteError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,7 +84,7 @@ class Keeper:
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
-            raise ThinkbackError(
+            raise WriteError(
                 f"cannot write outcomes to a temporary file in {tempfile.gettempdir()} ({error.strerror}): "
                 "free space there, or set TMPDIR to another folder"
             ) from None
