@@ -27,9 +27,12 @@ class ThinkbackError(Exception):
     """A mistake in the input or the settings. The command line prints its one line with its code, and exits with 2."""
 
     code: ClassVar[str] = "error"
-    """What is wrong, for programs; the line says it for people."""
+    """What is wrong, for programs; the line says it for people. A kind's is its name, such as `not-found`."""
     policy: str | None = None
     """The policy that it is about, where its line begins with one."""
+
+    def __init_subclass__(cls) -> None:
+        cls.code = "-".join(re.findall("[A-Z][a-z]*", cls.__name__.removesuffix("Error"))).lower()
 
     def __str__(self) -> str:
         """The line, with the names of arguments as a program writes them."""
@@ -54,109 +57,73 @@ class ThinkbackError(Exception):
 class UnknownError(ThinkbackError):
     """A name that nothing has."""
 
-    code = "unknown"
-
 
 class InvalidError(ThinkbackError):
     """A value that is not what is taken there."""
-
-    code = "invalid"
 
 
 class RequiredError(ThinkbackError):
     """Something that must be given and is not."""
 
-    code = "required"
-
 
 class ConflictError(ThinkbackError):
     """Things that do not go together, or that are there twice."""
-
-    code = "conflict"
 
 
 class AmbiguousError(ThinkbackError):
     """Several things that could be meant."""
 
-    code = "ambiguous"
-
 
 class EmptyError(ThinkbackError):
     """Nothing is left to work on."""
-
-    code = "empty"
 
 
 class UnsuitableError(ThinkbackError):
     """A log, a result or a model that cannot answer this."""
 
-    code = "unsuitable"
-
 
 class LeakageError(ThinkbackError):
     """What is learnt, chosen or decided has seen what it is judged by."""
-
-    code = "leakage"
 
 
 class MismatchError(ThinkbackError):
     """Two things that must agree and do not."""
 
-    code = "mismatch"
-
 
 class LimitError(ThinkbackError):
     """More than a limit allows."""
-
-    code = "limit"
 
 
 class FormatError(ThinkbackError):
     """A file that cannot be read as what it should be."""
 
-    code = "format"
-
 
 class DamagedError(ThinkbackError):
     """A file that is not what was written."""
-
-    code = "damaged"
 
 
 class NotFoundError(ThinkbackError):
     """A file or a folder that is not there."""
 
-    code = "not-found"
-
 
 class ExistsError(ThinkbackError):
     """A place to write to that is taken."""
-
-    code = "exists"
 
 
 class WriteError(ThinkbackError):
     """A place that cannot be written to."""
 
-    code = "write"
-
 
 class IncompleteError(ThinkbackError):
     """Work that is not finished, or rows that are not all there."""
-
-    code = "incomplete"
 
 
 class PackageError(ThinkbackError):
     """A package that is not installed, or too old."""
 
-    code = "package"
-
 
 class RuleError(ThinkbackError):
     """Code of the user's own that fails, or gives what is not taken."""
-
-    code = "rule"
 
 
 def in_short(line: str) -> str:

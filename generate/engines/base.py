@@ -35,8 +35,6 @@ FINISH_WORDS = {
 class EngineError(ThinkbackError):
     """An engine that cannot work at all: its settings, its model or its key are wrong."""
 
-    code = "engine"
-
 
 @dataclass(frozen=True)
 class Message:

@@ -43,8 +43,6 @@ ROW_BYTES = 200
 class UnreadableError(ThinkbackError):
     """Nothing that a verifier says can be read."""
 
-    code = "unreadable"
-
 
 @dataclass(frozen=True)
 class BlockRows:

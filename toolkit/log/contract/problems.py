@@ -40,7 +40,6 @@ def raise_first(problems: Iterable[Problem | None]) -> None:
 class LogError(ThinkbackError):
     """A log that can't be read or written as asked. One line; `problem` where it is one of a shard's."""
 
-    code = "log"
     problem: Problem | None = None
 
 
