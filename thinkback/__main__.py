@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-class Interrupted(KeyboardInterrupt):
+class _Interrupted(KeyboardInterrupt):
     """Ctrl-C. Python ends as if killed where a plain KeyboardInterrupt ever left an `exec`, caught later or not."""
 
 
@@ -67,7 +67,7 @@ def main() -> NoReturn:
         import signal
 
         signal.signal(signal.SIGTERM, _raises(SystemExit(143)))
-        signal.signal(signal.SIGINT, _raises(Interrupted()))
+        signal.signal(signal.SIGINT, _raises(_Interrupted()))
         sys.unraisablehook = _send_again
         from thinkback.hiding import hidden
 
@@ -136,7 +136,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
     """Python drops what a signal raises within a callback, such as those of imports: then it is sent once more."""
     import signal
 
-    signals = {Interrupted: signal.SIGINT, SystemExit: signal.SIGTERM}
+    signals = {_Interrupted: signal.SIGINT, SystemExit: signal.SIGTERM}
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:

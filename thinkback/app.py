@@ -61,7 +61,7 @@ def examples_of(command: str) -> tuple[str, ...]:
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
 
 
-class EndsWithExamples:
+class _EndsWithExamples:
     """The end of a help."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -75,11 +75,11 @@ class EndsWithExamples:
                 formatter.write("".join(f"  {part}\n" for part in line.split("\n")))
 
 
-class WithExamples(EndsWithExamples, TyperCommand):
+class _WithExamples(_EndsWithExamples, TyperCommand):
     """A command whose help ends with examples."""
 
 
-class GroupWithExamples(EndsWithExamples, TyperGroup):
+class _GroupWithExamples(_EndsWithExamples, TyperGroup):
     """A group of commands whose help ends with examples of them."""
 
 
@@ -102,7 +102,7 @@ PANELS = {
 """Heading of the help -> commands below it."""
 
 
-class Commands(GroupWithExamples):
+class Commands(_GroupWithExamples):
     """A group of commands in the order of the help, which ends every failure as this module says."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -185,7 +185,7 @@ def _add(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> 
 def _named(group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False) -> None:
     """Add a function as a subcommand of a name; a hidden one is described as `auto` is."""
     said = "auto" if hidden else name
-    group.command(name, hidden=hidden, cls=WithExamples)(LazyCommand(command, f"{path} {said}".strip()))
+    group.command(name, hidden=hidden, cls=_WithExamples)(LazyCommand(command, f"{path} {said}".strip()))
 
 
 app = typer.Typer(
@@ -201,7 +201,7 @@ app = typer.Typer(
 
 def _group(name: str, words: str) -> typer.Typer:
     """A group of commands."""
-    group = typer.Typer(cls=GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(cls=_GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name)
     return group
 
