@@ -78,7 +78,7 @@ SHARE = 0.37  # of the figure's width: the most that names take
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowLines:
     """`places`: the middles of the rows, in inches from the top of the axes; `height`: of the axes."""
 
     names: tuple[str, ...]
@@ -86,8 +86,8 @@ class Rows:
     height: float
 
     @classmethod
-    def of(cls, names: Sequence[str], width: float) -> Rows:
-        """Rows for the names of policies in a figure `width` inches wide."""
+    def of(cls, names: Sequence[str], width: float) -> RowLines:
+        """RowLines for the names of policies in a figure `width` inches wide."""
         shown = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2
         for name in shown:
