@@ -75,7 +75,6 @@ class OutcomeColumn:
 
     @property
     def heading(self) -> str:
-        """The heading of its numbers."""
         return f"{self.label} %" if self.share else self.label
 
     @property

@@ -123,11 +123,9 @@ class _OpenAISettings(EngineOptions):
         return self.samples_per_request > 1
 
     def samples_at_once(self, samples: int) -> int:
-        """Those of one request."""
         return self.samples_per_request
 
     def reaches(self) -> str:
-        """The server and the variable."""
         key = "without a key" if self.key_variable is None else f"with the key in {self.key_variable}"
         return f"{self.base_url}, {key}"
 

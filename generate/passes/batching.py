@@ -27,7 +27,6 @@ class Ids:
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Prompt and completion."""
         return self.prompt + self.completion
 
     def __len__(self) -> int:

@@ -59,7 +59,6 @@ class _Constant(Checked, _TemperatureSchedule):
     value: float = setting(low=0, high=HOTTEST)
 
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
-        """The temperature of one sample."""
         return self.value
 
 
@@ -75,7 +74,6 @@ class _Mixture(_TemperatureSchedule):
             raise InvalidError("`mixture` is empty; it takes a list of temperatures")
 
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
-        """The temperature of one sample."""
         return self.mixture[index % len(self.mixture)]
 
 
@@ -104,7 +102,6 @@ class _Balanced(_TemperatureSchedule):
         return tuple(round(self.low + i * self.step, 6) for i in range(count))
 
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
-        """The temperature of one sample."""
         grid = self.grid()
         turn, place = divmod(index, len(grid))
 

@@ -436,7 +436,6 @@ class _Run:
         return type(error)(f"{error}; progress is saved{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
-        """Give back the engine."""
         if self.engine is not None:
             self.engine.close()
 

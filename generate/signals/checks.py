@@ -391,7 +391,6 @@ class _CheckWorker(FeatureWorker):
     """Reads sums, puts answers into equations, and compares revisions with their attempts."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """All columns."""
         labels = [name for name in ("labels",) if name in block.examples.columns]
         both = rows.join(
             block.examples.select("example_id", "question", *labels), on="example_id", how="left", maintain_order="left"

@@ -25,7 +25,6 @@ class _ClaimWorker(EmbeddingWorker):
     step: ClaimFeatures
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """The five columns."""
         examples = [block.example_rows[name] for name in rows["example_id"]]
         claims = [row["question"] for row in examples]
         evidence = [_passages(row[self.step.evidence]) for row in examples]

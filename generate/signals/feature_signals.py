@@ -46,11 +46,9 @@ class FeatureSignal(TraceSignal):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that it writes."""
         return tuple(self.prefix + name for name in self.features)
 
     def existing(self, log: Log) -> pl.DataFrame | None:
-        """The traces with a value in one of the columns."""
         names = [name for name in self.columns if log.has(self.table) and name in log.columns(self.table)]
         if not names:
             return None
@@ -70,11 +68,9 @@ class FeatureWorker(Worker):
         """(name -> column, one value for each row; trace -> why it lacks a value) of some traces of a block."""
 
     def describe(self) -> Mapping[str, Any]:
-        """The columns."""
         return {"columns": list(self.step.columns)}
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """A row of features for each wanted trace that has any."""
         wanted = pl.col("trace_id").is_in(list(block.wanted))
         rows = block.traces.filter(pl.col("text").is_not_null() if self.among_peers else wanted)
         values, lacking = self.values(block, rows)
@@ -106,7 +102,6 @@ class EmbeddingWorker(FeatureWorker):
         self.embedder = MeanPooling(folder, batch_tokens=step.batch_tokens, device=step.device)
 
     def describe(self) -> Mapping[str, Any]:
-        """The columns and the encoder."""
         return {**super().describe(), "embedding": dict(self.embedder.describe())}
 
 
@@ -154,7 +149,6 @@ class PeerSignal(JustificationSignal):
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]
-        """One column."""
         return (f"{'earlier' if self.earlier else 'peer'}_{self.what}",)
 
 

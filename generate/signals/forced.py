@@ -108,7 +108,6 @@ class ReadingWorker(Worker):
         return BlockRows(score_rows(rows, self.step.decimals), fit.skipped, recounted=fit.recounted)
 
     def close(self) -> None:
-        """Free the model."""
         self.reader.close()
 
 

@@ -96,7 +96,6 @@ class _StatesWorker(ForcedWorker):
         return super().unfit(text)
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """A row for each (trace, layer, token) that there is."""
         fit = self.fitting(block)
         frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
         for read, group in read_completions(self.reader, fit.texts, self.keeps):
@@ -158,12 +157,10 @@ class HiddenStates(TeacherForced):
         object.__setattr__(self, "tokens", _read_places(self.tokens, "tokens"))
 
     def default_name(self) -> str:
-        """The model's folder."""
         return Path(self.model).name
 
     @property
     def table(self) -> str:  # type: ignore[override]
-        """A table for each name."""
         return f"hidden_states/{self.name}"
 
     @property
@@ -178,7 +175,6 @@ class HiddenStates(TeacherForced):
         return flat
 
     def existing(self, log: Log) -> pl.DataFrame | None:
-        """The traces with states."""
         if not log.has(self.table):
             return None
         found = collect(log.scan(self.table, ["trace_id"]).unique(), log)

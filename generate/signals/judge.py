@@ -76,7 +76,6 @@ class _AskedWorker(Worker):
             self.answers.setdefault(one.about, {})[one.sample] = one.completion
 
     def describe(self) -> Mapping[str, Any]:
-        """The engine, the prompt, and how often a judgement is asked for."""
         engine = self._opened()
         described = {"name": engine.name, **engine.describe()}
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
@@ -101,7 +100,6 @@ class _AskedWorker(Worker):
         return self.describe()
 
     def close(self) -> None:
-        """Give back the engine."""
         if self.engine is not None:
             self.engine.close()
 
@@ -322,7 +320,6 @@ class Listwise(_AskedVerifier):
     whole_groups = True
 
     def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
-        """The first samples."""
         return traces if self.first is None else traces.filter(pl.col("sample_index") < self.first)
 
     def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:

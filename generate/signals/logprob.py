@@ -27,11 +27,9 @@ class _LoggedWorker(Worker):
     per_block = 16_384
 
     def describe(self) -> Mapping[str, Any]:
-        """Where the numbers come from."""
         return {"of": "the model that wrote the text, as the log has it"}
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """A verification for each trace whose log-probabilities the log has."""
         rows, skipped = [], []
         for row in block.rows:
             score, reason = self._score(row)
@@ -68,14 +66,12 @@ class LogProbWorker(ForcedWorker):
     head = "causal"
 
     def unfit(self, text: Ids) -> str | None:
-        """Why a text has no log-probabilities."""
         if not text.completion:
             return super().unfit(text) or "the text has no tokens"
         nothing = None if text.prompt else "nothing stands before the text, so its first token has no probability"
         return super().unfit(text) or nothing
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """A verification for each trace that fits the model."""
         return self.scored(block, advance, self._columns)
 
     def _columns(self, read: Pass, texts: list[Ids]) -> Iterator[Mapping[str, Any]]:
@@ -108,7 +104,6 @@ class LogProb(VerifierSignal, TeacherForced):
 
     @property
     def worker(self) -> type[Worker]:  # type: ignore[override]
-        """A pass of the model, where there is one."""
         return _LoggedWorker if self.model is None else LogProbWorker
 
     @property

@@ -26,7 +26,6 @@ class _PeerWorker(EmbeddingWorker):
     among_peers = True
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """The column."""
         unit = embedded(self.step.justifications(rows["text"]).to_list(), self.embedder)
         (name,) = self.step.features
         found = peer_similarity(unit, peer_groups(rows), self.step.earlier)
@@ -67,11 +66,9 @@ class _ContradictionWorker(FeatureWorker):
         self.label = found[0]
 
     def describe(self) -> Mapping[str, Any]:
-        """The column and the model."""
         return {**super().describe(), **self.reader.describe()}
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """The column, of the wanted traces."""
         texts = self.step.justifications(rows["text"]).to_list()
         peers = _peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
         names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
@@ -93,7 +90,6 @@ class _ContradictionWorker(FeatureWorker):
         return {name: values}, lacking
 
     def close(self) -> None:
-        """Free the model."""
         self.reader.close()
 
     def _pair(self, premise: str, hypothesis: str) -> Ids:

@@ -18,11 +18,9 @@ class _RandomWorker(Worker):
     per_block = 16_384
 
     def describe(self) -> Mapping[str, Any]:
-        """How the scores are drawn."""
         return {"drawn": "first 8 bytes of SHA-256 of recipe seed, verifier and trace, joined by byte 0, over 2**64"}
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """A verification for each trace."""
         seed, name = self.work.additions.seed, self.step.name
         rows = [self.step.row(row, _random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows]
         advance(len(rows))

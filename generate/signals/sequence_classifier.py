@@ -111,15 +111,12 @@ class _ClassifierWorker(ReadingWorker):
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:
-        """The model, its prompt and how its output becomes a score."""
         return {**self.reader.describe(), "prompt": self.template.text, "score": self.step.scored}
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
-        """The prompt about a trace."""
         return Ids(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """One verification for each trace that fits."""
         return self.scored(block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()])
 
     def _scores(self, read: Pass) -> np.ndarray:
@@ -172,7 +169,6 @@ class SequenceClassifier(VerifierSignal, TextReading):
 
     @property
     def scored(self) -> str:
-        """`sigmoid` or `raw`."""
         return self.score or self.usual
 
 

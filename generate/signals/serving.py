@@ -146,7 +146,6 @@ class _ServingWorker(FeatureWorker):
     """Counts words and signs."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """All columns."""
         labels = [name for name in ("labels",) if name in block.examples.columns]
         examples = block.examples.select("example_id", "question", *labels)
         both = rows.join(examples, on="example_id", how="left", maintain_order="left")

@@ -281,7 +281,6 @@ class VerifierSignal(TraceSignal):
     table = "verifications"
 
     def existing(self, log: Log) -> pl.DataFrame | None:
-        """The traces with a score of this verifier."""
         if not log.has(self.table):
             return None
         own = log.scan(self.table, ["trace_id", "verifier"]).filter(pl.col("verifier") == self.name)

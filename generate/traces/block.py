@@ -62,7 +62,6 @@ class TraceBlock:
 
     @cached_property
     def example_rows(self) -> Mapping[str, dict[str, Any]]:
-        """The examples by their ids."""
         return {row["example_id"]: row for row in self.examples.iter_rows(named=True)}
 
     @cached_property

@@ -145,7 +145,6 @@ class ModelRecipe(Checked):
 
     @property
     def tokens(self) -> int:
-        """Tokens of all phases."""
         return sum(phase.tokens for phase in self.phases)
 
 

@@ -115,7 +115,6 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         return reason
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """The base attempt, and each revision of it that counts."""
         revised = on.block.pools[self.slice]
         counted = [n for n in self._rollouts(revised) if n < revised.size[0]]
         read = max([1, *(int(revised.reads[0, n]) for n in counted)])

@@ -197,7 +197,6 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
     says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
-        """Its traces, then the means that it compares."""
         yield from super().stages(name, block, base, of)
         candidates = self.candidates(block, str(base), dict(zip(of, _slice_names(block, base, of), strict=True)))
         best = int(_best(candidates)[0])

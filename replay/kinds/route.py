@@ -89,7 +89,6 @@ class Route(Policy, kind="route", inner=("then", "else_")):
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """What the router read, and the branch that it chose."""
         value = float(self._values(on)[0])
         first = self._chosen(on) is self.then
         threshold = self.route.at_least if self.route.at_least is not None else self.route.below

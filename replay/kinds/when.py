@@ -220,7 +220,6 @@ class When(Policy, kind="when", inner=("base", "then")):
         return PolicyPath(outcome, kept, chosen, union([base.gate, parts.gate]))
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """The base, what the gate read, and `then` where it fired."""
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
         yield from self.base.explain(on, repetition)

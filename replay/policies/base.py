@@ -140,7 +140,6 @@ class Policy(ClassFacts, ABC):
 
     @property
     def parts(self) -> tuple[Policy, ...]:
-        """Policies that it is made of."""
         return tuple(part for name in self.inner if isinstance(part := getattr(self, name), Policy))
 
     @property

@@ -34,7 +34,6 @@ class Paper:
 
     @cached_property
     def inches(self) -> float:
-        """The width."""
         from toolkit.show import inches
 
         return inches(self.width)

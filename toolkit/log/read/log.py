@@ -88,7 +88,6 @@ class Log:
 
     @property
     def hidden_models(self) -> tuple[str, ...]:
-        """Models with hidden states."""
         return tuple(sorted(t.partition("/")[2] for t in self.shards if kind_of(t) == HIDDEN))
 
     def has(self, table: str) -> bool:

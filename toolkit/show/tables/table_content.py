@@ -92,7 +92,6 @@ class Called(Form):
     names: Mapping[str, str]
 
     def show(self, value: str) -> str:
-        """What it is called; by default its name."""
         return self.names.get(value, value)
 
 
