@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
 COMMANDS = "thinkback.commands"
 LIMITS = {
-    "lines": 71_300, "modules": 450, "modules with one importer": 80, "files in a folder": 20,
+    "lines": 70_000, "modules": 450, "modules with one importer": 80, "files in a folder": 20,
     "imports in a chain": 9, "public names": 1_600,
 }  # fmt: skip
-"""Lowered, never raised, unless the commit gives the reason. Lines shall come to 70,000."""
+"""Lowered, never raised, unless the commit gives the reason."""
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

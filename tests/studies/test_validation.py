@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from replay.analyses.budgets.budgets import budgets
-from replay.analyses.report.verifier_calibration import _scored_traces, calibrations
 from replay.studies.factcheck.runs import FactcheckSetting
-from replay.studies.factcheck.study import _Validation, _validation_budgets
+from replay.studies.factcheck.study import _scored_traces, _Validation, _validation_budgets, calibrations
 from replay.studies.kit.cells import shown
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
