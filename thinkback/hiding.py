@@ -36,8 +36,8 @@ def _found(name: str) -> Path | None:
     try:
         spec = find_spec(name)
     except ValueError:  # a module that was made by hand
-        made = getattr(sys.modules[name], "__file__", None)
-        return None if made is None else Path(made)
+        file = getattr(sys.modules[name], "__file__", None)
+        return None if file is None else Path(file)
     if spec is None:
         return None
     folders = spec.submodule_search_locations  # a package's, one without `__init__.py` too

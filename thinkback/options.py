@@ -115,19 +115,19 @@ class LazyCommand:
     def __call__(self, **given: Any) -> None:
         """Run it. What of a library's arguments is not given is the library's to decide."""
         _, readers = self.options
-        asked = {key: value for key, value in given.items() if key not in readers or value is not None}
-        self.function(**{key: readers[key](value) if key in readers else value for key, value in asked.items()})
+        passed = {key: value for key, value in given.items() if key not in readers or value is not None}
+        self.function(**{key: readers[key](value) if key in readers else value for key, value in passed.items()})
 
 
 def _options(
     command: Callable[..., None], name: str
 ) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
     """Own arguments that may be positional, those of the library, and own ones that are keywords alone."""
-    own = list(inspect.signature(command).parameters.values())
+    parameters = list(inspect.signature(command).parameters.values())
     hints = typing.get_type_hints(command)
     first: list[inspect.Parameter] = []
     last: list[inspect.Parameter] = []
-    for parameter in own:
+    for parameter in parameters:
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             side = first if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else last
             side.append(_parameter(name, parameter.name, hints[parameter.name], parameter.default))
@@ -136,29 +136,29 @@ def _options(
     for argument, annotation, default in (one for function in functions for one in _arguments(function)):
         if argument in without or argument in hints or argument in readers:
             continue
-        said = described(name, argument)
-        hint, readers[argument] = _of_library(said, argument, annotation)
-        value = said.value if default is None or isinstance(default, tuple) else default
-        value = False if said.negative else hint(value) if said.choices else value
+        description = described(name, argument)
+        hint, readers[argument] = _of_library(description, argument, annotation)
+        value = description.value if default is None or isinstance(default, tuple) else default
+        value = False if description.negative else hint(value) if description.choices else value
         middle.append(_parameter(name, argument, hint if value is not None else hint | None, value))
     return [*first, *middle, *last], readers
 
 
 def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
     """One argument as typer reads it."""
-    said = described(command, name)
+    description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
-    shown: bool | str = said.default or not (said.hide_default or silent)
-    more: dict[str, Any] = {"help": said.help, "metavar": said.metavar or None, "show_default": shown}
-    if said.file:
+    shown: bool | str = description.default or not (description.hide_default or silent)
+    more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None, "show_default": shown}
+    if description.file:
         more |= {"exists": True, "dir_okay": False}
-    if said.label:
+    if description.label:
         more["callback"] = _label
-    if said.min is not None or said.max is not None:
-        more |= {"min": said.min, "max": said.max}
-    flag = said.flag or "--" + name.replace("_", "-")
-    made = typer.Argument(**more) if said.positional else typer.Option(flag, **more)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, made])
+    if description.min is not None or description.max is not None:
+        more |= {"min": description.min, "max": description.max}
+    flag = description.flag or "--" + name.replace("_", "-")
+    option = typer.Argument(**more) if description.positional else typer.Option(flag, **more)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 @functools.cache
@@ -215,7 +215,7 @@ def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
 def _of_library(said: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
     """The type of a library's argument on the command line, and what reads it for the function."""
     words = set(re.findall(r"\w+", annotation))
-    kind = str if "str" in words else next((made for word, made in PLAIN.items() if word in words), str)
+    kind = str if "str" in words else next((plain for word, plain in PLAIN.items() if word in words), str)
     if said.negative:
         return bool, lambda given: not given
     if said.repeat:

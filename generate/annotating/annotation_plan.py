@@ -70,8 +70,8 @@ def make_add_plan(
             raise UnsuitableError(f"`{path}` has no `{table}`: nothing can be added to it")
     every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
     examples = shard_of(every, shard, limit)
-    own = log.scan("traces", ["trace_id", *GROUP, "sample_index", "answer"])
-    traces = collect(own.join(examples.lazy(), on="example_id", how="inner"), log).sort("example_id", "trace_id")
+    scan = log.scan("traces", ["trace_id", *GROUP, "sample_index", "answer"])
+    traces = collect(scan.join(examples.lazy(), on="example_id", how="inner"), log).sort("example_id", "trace_id")
     there = {
         "pools": collect(log.scan("traces", ["pool"]).unique(), log)["pool"].to_list(),
         "split": every["split"].unique().to_list(),
@@ -121,8 +121,8 @@ def _plan(
 def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     """The traces that a signal is for; `examples`: all of the log, sorted, so that a shard counts them as the whole."""
     if step.examples:
-        own = examples.filter(pl.col("dataset").is_in(list(step.dataset))) if step.dataset else examples
-        parts = [own.filter(pl.col("split") == split).head(count) for split, count in step.examples.items()]
+        candidates = examples.filter(pl.col("dataset").is_in(list(step.dataset))) if step.dataset else examples
+        parts = [candidates.filter(pl.col("split") == split).head(count) for split, count in step.examples.items()]
         traces = traces.join(pl.concat(parts), on="example_id", how="semi")
     traces = traces.filter(pl.col("sample_index") < step.samples) if step.samples is not None else traces
     for given, column in ((step.pools, "pool"), (step.split, "split"), (step.dataset, "dataset")):
@@ -150,8 +150,8 @@ def _by_group(
     """
     lacks, settled = pl.col("trace_id").is_in(lacking["trace_id"].implode()), pl.col("trace_id").is_in(list(done))
     marked = wanted.select("trace_id", *GROUP, lacks=lacks, settled=settled)
-    of, lack, settle = (one.over(GROUP) for one in (pl.len(), pl.col("lacks").sum(), pl.col("settled").sum()))
-    marked = marked.with_columns(again=pl.col("settled") & (of > 1) & (lack == of) & (settle == 1))
+    of, lack, resolved = (one.over(GROUP) for one in (pl.len(), pl.col("lacks").sum(), pl.col("settled").sum()))
+    marked = marked.with_columns(again=pl.col("settled") & (of > 1) & (lack == of) & (resolved == 1))
     marked = marked.with_columns(due=pl.col("lacks") & (~pl.col("settled") | pl.col("again")))
     late = marked.filter(pl.col("due") & (pl.col("due").sum().over(GROUP) < of))
     return frozenset(marked.filter("again")["trace_id"]), frozenset(late["trace_id"])
@@ -183,18 +183,18 @@ class Lacking:
 
 def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
     """One line per signal, in the order in which they are made."""
-    found = []
+    estimates = []
     for todo in plan.todo:
         load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
-        found.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load)))
-    return found
+        estimates.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load)))
+    return estimates
 
 
 def _text_bytes(plan: AnnotationPlan, todo: SignalPlan) -> int:
     """Bytes of the traces' texts and of all columns of their examples, for every trace."""
     columns = [name for name, kind in plan.log.columns("examples").items() if kind == pl.String]
-    own = collect(plan.log.scan("traces", ["trace_id", "text"]), plan.log).join(todo.traces, on="trace_id")
-    texts = own["text"].str.len_bytes().sum() or 0
+    logged = collect(plan.log.scan("traces", ["trace_id", "text"]), plan.log).join(todo.traces, on="trace_id")
+    texts = logged["text"].str.len_bytes().sum() or 0
     sizes = pl.sum_horizontal(pl.col(name).str.len_bytes().fill_null(0) for name in columns if name != "example_id")
     examples = collect(plan.log.scan("examples", columns).select("example_id", size=sizes), plan.log)
     return int(texts) + int(todo.traces.join(examples, on="example_id")["size"].sum())

@@ -69,7 +69,7 @@ def add(
     _remove_done(plan)
     if not todo:
         return _Added(plan.log, ())
-    made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
+    added: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
         runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
@@ -80,15 +80,15 @@ def add(
             except UnreadableError:  # it is asked anew by the next run: what was said is not kept
                 run.drop()
                 raise
-            made.append((run.step, run.record, described))
+            added.append((run.step, run.record, described))
             for table, parts in run.rows():
                 tables.setdefault(table, []).append(parts)
-        shared = {step.table for step, *_ in made if step.one_row}
+        shared = {step.table for step, *_ in added if step.one_row}
         whole = {name: _together(signals, name in shared) for name, signals in tables.items()}
-        extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, made))
+        extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, added))
         for run in runs:
             run.remove()
-    return _Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
+    return _Added(open_log(plan.path), tuple((step, record) for step, record, _ in added))
 
 
 class _SignalRun:
@@ -184,9 +184,9 @@ class _SignalRun:
         silent = block.silent(self.step.texts, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())
         single = _single(rest) if self.step.whole_groups else {}
-        made = worker.run(replace(rest, wanted=rest.wanted - single.keys()), count)
+        rows = worker.run(replace(rest, wanted=rest.wanted - single.keys()), count)
         advance(len(block.wanted) - counted)
-        return replace(made, skipped=(*silent.items(), *single.items(), *made.skipped))
+        return replace(rows, skipped=(*silent.items(), *single.items(), *rows.skipped))
 
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a worker says of itself. ThinkbackError where it is not the one that made what is there or was begun."""
@@ -222,8 +222,8 @@ class _SignalRun:
         """What was made and the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
-            made, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
-            others = collect(made.join(due, on="trace_id", how="anti"), log)["trace_id"]
+            existing, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
+            others = collect(existing.join(due, on="trace_id", how="anti"), log)["trace_id"]
             yield (
                 table,
                 [part.filter(~pl.col("trace_id").is_in(others.implode())) if len(others) else part for part in parts],

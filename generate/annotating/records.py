@@ -56,9 +56,9 @@ def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mappi
     That other settings came to nothing, without a row, does not matter any more.
     """
     sections = (part.get(step.section) for part in sources_of(source))
-    found = (section.get(step.name) for section in sections if isinstance(section, Mapping))
+    entries = (section.get(step.name) for section in sections if isinstance(section, Mapping))
     now = step.identity(additions)
-    return [record for record in found if isinstance(record, Mapping) and _matters(record, now)]
+    return [record for record in entries if isinstance(record, Mapping) and _matters(record, now)]
 
 
 def _matters(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -124,10 +124,10 @@ def with_records(
             "rows": before.get("rows", 0) + record.rows,
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
         }
-        for name, found in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
+        for name, reasons in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
             tried = frozenset(record.tried) if before.get(name) else frozenset()
             standing = [one for one in before.get(name, ()) if one["trace_id"] not in tried]
-            listed = [*standing, *({"trace_id": t, "reason": r} for t, r in found)]
+            listed = [*standing, *({"trace_id": t, "reason": r} for t, r in reasons)]
             if listed:
                 entry[name] = listed
         if recounted := before.get("recounted", 0) + len(record.recounted):

@@ -333,7 +333,7 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         network.save_pretrained(folder, **({"save_embedding_layers": False} if hasattr(network, "peft_config") else {}))
     reader.tokens.tokenizer.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)  # peft's model card, all placeholders
-    kept = {
+    record = {
         "made_by": "thinkback fit",
         "recipe": recipe.name,
         "seed": recipe.seed,
@@ -344,4 +344,4 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         "versions": versions_here(),
         "trained": asdict(trained),
     }
-    (folder / KEPT).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / KEPT).write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

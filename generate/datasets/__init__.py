@@ -70,10 +70,10 @@ def load(
             raise UnknownError(f"`{name}` has no option `{option}`; {suggest(option, (*data.options, *_CHOOSING))}")
     if path is None:
         raise RequiredError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
-    own = {key: value for key, value in given.items() if key in data.options}
+    extra = {key: value for key, value in given.items() if key in data.options}
     chosen = from_table(Choosing, {key: value for key, value in given.items() if key in _CHOOSING})
     wanted = ((split, find_files(Path(path), data.files[split])) for split in _splits(data, Path(path), splits))
-    parts = [data.read(ReadRequest(data.name, split, files, own)) for split, files in wanted]
+    parts = [data.read(ReadRequest(data.name, split, files, extra)) for split, files in wanted]
     examples = pl.concat([part.examples for part in parts])
     counts = [count for part in parts for count in part.counts]
     if chosen.choose is not None:

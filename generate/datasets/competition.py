@@ -33,10 +33,10 @@ def _read_math(request: ReadRequest) -> Loaded:
     if "exclude" in request.options:
         excluded = read_rows(find_files(request.options["exclude"], MATH500_FILES))
         barred = {folded(row.text("problem")) for row in excluded}
-        kept = examples.filter([folded(question) not in barred for question in examples["question"]])
-        gone = examples.height - kept.height
+        unbarred = examples.filter([folded(question) not in barred for question in examples["question"]])
+        gone = examples.height - unbarred.height
         counts.append(Count(f"math {request.split} problems that are in the excluded file", gone))
-        examples = kept
+        examples = unbarred
     return Loaded(examples, tuple(counts))
 
 
@@ -78,10 +78,10 @@ def _gold(row: PublishedRow) -> str:
 
 def _level(row: PublishedRow) -> int | None:
     value = row.values.get("level")
-    found = re.fullmatch(r"(?:Level )?([1-5?])", str(value).strip())
-    if found is None:
+    match = re.fullmatch(r"(?:Level )?([1-5?])", str(value).strip())
+    if match is None:
         raise row.fail("level", f"`{value}` is not a level: `Level 1` to `Level 5`, or 1 to 5")
-    return None if found[1] == "?" else int(found[1])
+    return None if match[1] == "?" else int(match[1])
 
 
 MATH500_FILES = ("test.jsonl", "math500.jsonl", "test-*.parquet", "*.jsonl")

@@ -39,12 +39,12 @@ class Count:
         if self.published is None:
             return f"{self.what}: {self.found:,}"
         gap = self.found - self.published
-        told = (
+        published = (
             "as published"
             if not gap
             else f"published: {self.published:,}, {abs(gap):,} {'more' if gap > 0 else 'fewer'}"
         )
-        return f"{self.what}: {self.found:,} ({told}; {self.source})"
+        return f"{self.what}: {self.found:,} ({published}; {self.source})"
 
 
 def lines(counts: Iterable[Count]) -> list[str]:
@@ -101,8 +101,8 @@ def frame(
     """
     schema = {**_FIRST, **extra}
     own = {"dataset": request.name, "split": request.split, "cluster": None, "labels": list(labels) if labels else None}
-    made = [{**own, **row} for row in rows]
-    examples = pl.DataFrame([{name: row[name] for name in schema} for row in made], schema=schema)
+    full_rows = [{**own, **row} for row in rows]
+    examples = pl.DataFrame([{name: row[name] for name in schema} for row in full_rows], schema=schema)
     twice = examples.filter(pl.col("example_id").is_duplicated())
     if twice.height:
         name = twice["example_id"][0]

@@ -113,9 +113,9 @@ def find_files(path: str | Path, names: Iterable[str]) -> tuple[Path, ...]:
         raise NotFoundError(f"there is no file or folder `{place}`: get the data set from its publishers and name it")
     patterns = tuple(names)
     for pattern in patterns:
-        found = tuple(sorted(file for file in place.glob(pattern) if file.is_file()))
-        if found:
-            return found
+        files = tuple(sorted(file for file in place.glob(pattern) if file.is_file()))
+        if files:
+            return files
     listed = ", ".join(f"`{pattern}`" for pattern in patterns)
     raise NotFoundError(f"`{place}` holds none of the published files: {listed}")
 

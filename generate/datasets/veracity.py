@@ -50,13 +50,13 @@ def _read_quantemp(request: ReadRequest) -> Loaded:
     rows, bare = [], 0
     for number, row in enumerate(read_rows(request.files)):
         claim = row.text("claim")
-        found = passages.get(folded(claim), []) if passages is not None else []
-        bare += not found
+        evidence = passages.get(folded(claim), []) if passages is not None else []
+        bare += not evidence
         rows.append(
             {
                 "question": claim,
                 "claim": claim,
-                "evidence": found,
+                "evidence": evidence,
                 "example_id": example_name(request, number),
                 "gold": _label(row, QUANTEMP_LABELS),
                 "label_original": row.optional_text("label_original"),
@@ -134,26 +134,26 @@ def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
     """Claim (folded) -> its passages, best first, repetitions and blanks left out; null where no file was named."""
     if "evidence" not in request.options:
         return None
-    found: dict[str, list[str]] = {}
+    passages: dict[str, list[str]] = {}
     for row in read_rows(find_files(request.options["evidence"], _EVIDENCE)):
         documents = row.items("docs")
         if not all(isinstance(one, str) for one in documents):
             raise row.fail("docs", "holds something that is not a string")
-        kept = dict.fromkeys(one.strip() for one in documents if one.strip())
-        found.setdefault(folded(row.text("claim")), list(kept))
-    return found
+        distinct = dict.fromkeys(one.strip() for one in documents if one.strip())
+        passages.setdefault(folded(row.text("claim")), list(distinct))
+    return passages
 
 
 def _counts(
     request: ReadRequest, examples: pl.DataFrame, shares: tuple[int, ...] | None, total: int | None, source: str
 ) -> list[Count]:
     golds = examples["gold"]
-    said = f"{request.name} {request.split} claims"
+    title = f"{request.name} {request.split} claims"
     total = sum(shares) if shares and total is None else total
-    counts = [Count(said, examples.height, total, source)]
+    counts = [Count(title, examples.height, total, source)]
     for place, label in enumerate(LABELS):
         published = shares[place] if shares else None
-        counts.append(Count(f"{said}, {label}", int((golds == label).sum()), published, source if shares else ""))
+        counts.append(Count(f"{title}, {label}", int((golds == label).sum()), published, source if shares else ""))
     return counts
 
 

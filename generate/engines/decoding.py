@@ -87,10 +87,10 @@ def decode_batch(
             if not alive.any():
                 break
             if int(alive.sum()) <= (1 - LEAVE_AT) * len(alive):
-                kept = alive.nonzero().squeeze(1)
-                cache.reorder_cache(kept)  # drops the others
-                tokens, mask, place = tokens[kept], mask[kept], place[kept]
-                state.keep(kept)
+                running = alive.nonzero().squeeze(1)
+                cache.reorder_cache(running)  # drops the others
+                tokens, mask, place = tokens[running], mask[running], place[running]
+                state.keep(running)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             out = model(
                 input_ids=tokens[:, None],
@@ -172,8 +172,8 @@ class _Decoded:
         tokens, chosen = choose(logits, self.uniforms[:, step], self.temperature, self.top_p)
         at_end = torch.isin(tokens, self.ends)
         full = self.limit <= step + 1
-        told = [tokens, chosen, at_end, full, self.running, *(spread(logits, tokens) if self.ranked else ())]
-        table = torch.stack([one.double() for one in told])
+        columns = [tokens, chosen, at_end, full, self.running, *(spread(logits, tokens) if self.ranked else ())]
+        table = torch.stack([one.double() for one in columns])
         now = perf_counter() - began
         finished = []
         for slot, (token, logprob, eos, cut, running, *ranked) in enumerate(table.T.tolist()):

@@ -107,11 +107,11 @@ class TransformersEngine:
         """Each call when its last sample is done; calls that cannot be made come first."""
         samples: list[_Sample] = []
         for number, call in enumerate(calls):
-            made = self._samples(number, call)
-            if isinstance(made, base.CallFailure):
-                yield call, made
+            outcome = self._samples(number, call)
+            if isinstance(outcome, base.CallFailure):
+                yield call, outcome
             else:
-                samples.extend(made)
+                samples.extend(outcome)
         waiting: dict[int, dict[int, base.Completion]] = {}
         for group in _batches(samples, self.settings.batch_size, self.settings.batch_tokens):
             batch = self._decode(group)

@@ -377,15 +377,15 @@ class _Exchange:
     async def _whole(self, client: httpx.AsyncClient, call: Call) -> tuple[Completion, ...]:
         """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
         groups = replies.requests_of(call, self.settings.samples_per_request)
-        asked = (self._patiently(client, call, samples) for samples in groups)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        requests = (self._patiently(client, call, samples) for samples in groups)
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in sorted(errors, key=lambda error: isinstance(error, _Rejected)):
             raise error
-        made: dict[int, Completion] = {}
+        completions: dict[int, Completion] = {}
         for samples, answer in zip(groups, answers, strict=True):
-            made |= zip(samples, answer, strict=True)  # type: ignore[arg-type]
-        return tuple(made[index] for index in range(len(call.seeds)))
+            completions |= zip(samples, answer, strict=True)  # type: ignore[arg-type]
+        return tuple(completions[index] for index in range(len(call.seeds)))
 
     async def _patiently(self, client: httpx.AsyncClient, call: Call, samples: Sequence[int]) -> list[Completion]:
         """Ask until there is a whole answer or the retries are spent."""
@@ -408,8 +408,8 @@ class _Exchange:
                     self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
                 await asyncio.sleep(_backoff(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
-        asked = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
-        raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True, cause=last.cause))
+        advice = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
+        raise _Rejected(CallFailure(f"{tries}: {last.reason}{advice}", retryable=True, cause=last.cause))
 
     async def _ask(self, client: httpx.AsyncClient, call: Call, samples: Sequence[int]) -> list[Completion]:
         """One attempt. Raises _Again, _Rejected or EngineError."""
@@ -447,25 +447,25 @@ class _Exchange:
             payload = response.json()
         except ValueError:
             payload = response.text
-        said = replies.error_text(payload)
-        said = self._clean(f"{status} {response.reason_phrase}" + (f": {said}" if said else ""))
+        reason = replies.error_text(payload)
+        reason = self._clean(f"{status} {response.reason_phrase}" + (f": {reason}" if reason else ""))
         if status == PAYMENT:
-            raise self._spent(said)
+            raise self._spent(reason)
         self._check_quota(payload, quotes=status in REFUSED)
         if status in AGAIN or status >= 500:
             wait = replies.retry_after(response.headers.get("retry-after"))
-            raise _Again(f"the server answers {said}", str(status), wait)
+            raise _Again(f"the server answers {reason}", str(status), wait)
         if status in STOPPING and not call.proven:
-            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {said}")
+            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {reason}")
         refused = status in REFUSED
-        if refused and replies.limit_too_large(said) and not call.proven:
+        if refused and replies.limit_too_large(reason) and not call.proven:
             raise EngineError(
                 f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
-                f" {said}; lower `max_tokens`, or give the server a longer context"
+                f" {reason}; lower `max_tokens`, or give the server a longer context"
             )
-        too_long = refused and replies.prompt_too_long(said)
+        too_long = refused and replies.prompt_too_long(reason)
         cause = TOO_LONG if too_long else str(status)
-        raise _Rejected(CallFailure(f"the server refuses the call: {said}", not too_long, refused, cause))
+        raise _Rejected(CallFailure(f"the server refuses the call: {reason}", not too_long, refused, cause))
 
     def _check_quota(self, payload: Any, quotes: bool) -> None:
         """EngineError where an error says that the account's quota is spent: no call can be answered now."""

@@ -106,14 +106,14 @@ def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
         raise HalfAnswer("a sample ended in an error")
     logprobs = _logprobs(row.get("logprobs"))
     ids = row.get("token_ids")
-    told = len(ids) if ids else len(logprobs) if logprobs is not None else None
+    counted_tokens = len(ids) if ids else len(logprobs) if logprobs is not None else None
     clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
     return _ReplyChoice(
         text=_text(row),
         finish_reason=finish_word(reason),
         token_ids=tuple(ids) if ids else None,
         logprobs=tuple(float(value) for value in logprobs) if clean and logprobs else None,  # type: ignore[arg-type]
-        told=told or None,
+        told=counted_tokens or None,
     )
 
 
@@ -162,15 +162,15 @@ def _completion_counts(
     """Completion tokens of each choice and whether they are estimates. total: what the server reports for all."""
     if total is not None and len(choices) == 1:
         return [total], False
-    told = [choice.told for choice in choices]
-    whole = [count for count in told if count is not None]
-    exact = len(whole) == len(told) and (total is None or sum(whole) == total)
+    counts = [choice.told for choice in choices]
+    whole = [count for count in counts if count is not None]
+    exact = len(whole) == len(counts) and (total is None or sum(whole) == total)
     if exact and (total is not None or all(choice.token_ids for choice in choices)):
-        return list(told), False
+        return list(counts), False
     if counter is not None:
         # one that ended by itself has a token, or a stop string, that its text does not hold
         whole = [counter.count(choice.text) + (choice.finish_reason == "stop") for choice in choices]
-    elif len(whole) < len(told):
+    elif len(whole) < len(counts):
         return [None] * len(choices), False
     return [*(_divide(total, whole) if total is not None else whole)], True
 
@@ -211,8 +211,8 @@ def quota_spent(payload: Any, quotes: bool) -> bool:
         error = {"message": error_text(payload)} if error or quotes is False else {}
     if any(_SPENT.search(str(error.get(name) or "")) for name in ("code", "type")):
         return True
-    found = _SPENT.search(str(error.get("message") or ""))
-    return found is not None and (not quotes or found.start() <= len("Your "))
+    match = _SPENT.search(str(error.get("message") or ""))
+    return match is not None and (not quotes or match.start() <= len("Your "))
 
 
 def limit_too_large(said: str) -> bool:

@@ -46,13 +46,13 @@ def quieten() -> None:
 
 def versions(*packages: str) -> dict[str, str]:
     """Installed versions of the packages that matter to a result; those not installed are left out."""
-    found = {}
+    numbers = {}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return numbers
 
 
 def versions_here() -> dict[str, str]:
@@ -110,8 +110,8 @@ class ModelFiles:
 
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""
-        found = self._json("generation_config.json").get("eos_token_id", self._json("config.json").get("eos_token_id"))
-        return set(found) if isinstance(found, list) else set() if found is None else {found}
+        ends = self._json("generation_config.json").get("eos_token_id", self._json("config.json").get("eos_token_id"))
+        return set(ends) if isinstance(ends, list) else set() if ends is None else {ends}
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self.folder / name
@@ -141,14 +141,14 @@ def find_model(
         if revision is not None:
             raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")
         folder = folder.resolve()
-        found = ModelFiles(folder, folder.name, None)
+        files = ModelFiles(folder, folder.name, None)
     else:
-        found = _hub_model(model, revision, hint=None if download else hint)
+        files = _hub_model(model, revision, hint=None if download else hint)
     wanted = [("config.json", "a model"), ("*.safetensors", "weights as safetensors, the only form read")]
     for pattern, what in wanted if weights else []:
-        if not any(found.folder.glob(pattern)):
+        if not any(files.folder.glob(pattern)):
             raise EngineError(f"model `{model}`: there is no {pattern} in its folder; it needs to hold {what}")
-    return found
+    return files
 
 
 def _hub_model(model: str, revision: str | None, *, hint: str | None) -> ModelFiles:
@@ -288,10 +288,10 @@ def chosen_device(device: str, what: str) -> str:
     """`cpu` or `cuda`. EngineError where a GPU is asked for and torch sees none."""
     import torch
 
-    found = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    if found == "cuda" and not torch.cuda.is_available():
+    name = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
         raise EngineError(f"{what}: `device` is `cuda` and torch sees no GPU")
-    return found
+    return name
 
 
 def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> Any:

@@ -109,12 +109,12 @@ class Asking:
 
     def _kept(self, one: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
         """The samples of a call, once they are in the journal."""
-        made = [None] * len(one.samples) if isinstance(outcome, CallFailure) else map(writable, outcome)
+        completions = [None] * len(one.samples) if isinstance(outcome, CallFailure) else map(writable, outcome)
         seconds = [elapsed_s] + [0.0] * (len(one.samples) - 1)
         reason, cause = (outcome.reason, outcome.cause) if isinstance(outcome, CallFailure) else (None, None)
         answered = [
             Answered(one.about, one.pool, sample, reason, spent, completion, cause)
-            for sample, spent, completion in zip(one.samples, seconds, made, strict=True)
+            for sample, spent, completion in zip(one.samples, seconds, completions, strict=True)
         ]
         self.journal.append(answered)
         return answered

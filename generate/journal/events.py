@@ -110,6 +110,6 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
 
 def _completion_of(given: Mapping[str, Any]) -> Completion:
     """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
-    kept: dict[str, Any] = {name: given.get(name) for name in _KEPT}
-    kept |= {name: None if kept[name] is None else tuple(kept[name]) for name in _LISTS}
-    return Completion(**kept)
+    columns: dict[str, Any] = {name: given.get(name) for name in _KEPT}
+    columns |= {name: None if columns[name] is None else tuple(columns[name]) for name in _LISTS}
+    return Completion(**columns)

@@ -49,12 +49,12 @@ def batches(
     group: list[int] = []
     skipped = 0  # of the group's texts, the fewest tokens of which nothing is kept
     for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):  # so the last one is the widest
-        own = 0 if before is None else before[place]
+        prefix = 0 if before is None else before[place]
         wide = (len(group) + 1) * lengths[place] > tokens
-        if group and (wide or (kept is not None and (len(group) + 1) * (lengths[place] - min(skipped, own)) > kept)):
+        if group and (wide or (kept is not None and (len(group) + 1) * (lengths[place] - min(skipped, prefix)) > kept)):
             yield group
             group = []
-        skipped = min(skipped, own) if group else own
+        skipped = min(skipped, prefix) if group else prefix
         group.append(place)
     if group:
         yield group
@@ -84,9 +84,9 @@ def pad(texts: Sequence[Ids], fill: int, left: bool, device: Any) -> Padded:
     mask = (place >= 0) & (place < lengths[:, None])
 
     def filled(rows: list[tuple[int, ...]], value: int) -> Tensor:
-        made = torch.full((len(texts), width), value, dtype=torch.long)
-        made[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
-        return made.to(device)
+        table = torch.full((len(texts), width), value, dtype=torch.long)
+        table[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
+        return table.to(device)
 
     types = None
     if any(text.types is not None for text in texts):

@@ -230,7 +230,7 @@ def _unread(text: Ids) -> int:
 def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Batches of texts of one length."""
     for length in sorted(set(lengths)):
-        places = [place for place, own in enumerate(lengths) if own == length]
+        places = [place for place, size in enumerate(lengths) if size == length]
         for group in batches([length] * len(places), tokens):
             yield [places[i] for i in group]
 
@@ -243,14 +243,14 @@ def _feels_padding(reader: Reader) -> bool:
 
     size = int(reader.network.config.get_text_config().vocab_size)
     short, long = (Ids(tuple(i % size for i in ids)) for ids in ((0, 1, 2), (3, 4, 5, 6, 7, 8)))
-    found = []
+    readings = []
     with torch.inference_mode():
         for group in ([short], [short, long]):
             padded = pad(group, reader.fill(group), reader.left, reader.network.device)
             states = reader.network(**reader.inputs(padded), output_hidden_states=True).hidden_states[-1]
             start = int(padded.starts[0])
-            found.append(states[0, start : start + len(short)].float())
-    return bool((found[0] - found[1]).abs().max() > 0.05 * found[0].abs().max())
+            readings.append(states[0, start : start + len(short)].float())
+    return bool((readings[0] - readings[1]).abs().max() > 0.05 * readings[0].abs().max())
 
 
 def looks_ahead(network: Any) -> bool:
@@ -291,8 +291,8 @@ def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -
     own tokens, with the `end` that the trace had.
     """
     ids = tuple(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
-    own = ids if end is None else (*ids, end)
-    return Ids(tuple(tokens.encode(prompt)) if prompt else (), own, counted=len(ids))
+    completion = ids if end is None else (*ids, end)
+    return Ids(tuple(tokens.encode(prompt)) if prompt else (), completion, counted=len(ids))
 
 
 def sampled(
@@ -304,8 +304,8 @@ def sampled(
     """
     if ids is None or max(ids, default=0) >= len(tokens.tokenizer):
         return None
-    said = tokens.decode(ids[:-1] if ids and ids[-1] in ends else ids)
-    return tuple(ids) if said == text or (stopped and text and said.startswith(text)) else None
+    decoded = tokens.decode(ids[:-1] if ids and ids[-1] in ends else ids)
+    return tuple(ids) if decoded == text or (stopped and text and decoded.startswith(text)) else None
 
 
 def states_at(
@@ -318,11 +318,11 @@ def states_at(
     """
     import torch
 
-    asked = torch.tensor(tokens)  # (T,)
+    requested = torch.tensor(tokens)  # (T,)
     before = torch.tensor([len(text.prompt) for text in texts])[:, None]
-    own = torch.tensor([len(text.completion) for text in texts])[:, None]
-    place = torch.where(asked >= 0, asked, own + asked)  # (n, T), in the completion
-    there = (place >= 0) & (place < own)
+    lengths = torch.tensor([len(text.completion) for text in texts])[:, None]
+    place = torch.where(requested >= 0, requested, lengths + requested)  # (n, T), in the completion
+    there = (place >= 0) & (place < lengths)
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
     with in_memory(*read.padded.ids.shape), torch.inference_mode():
@@ -350,17 +350,17 @@ def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[
 
     ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
     left_out = ids.shape[1] - logits.shape[1]
-    found = []
+    rows = []
     with in_memory(*read.padded.ids.shape), torch.inference_mode():
         for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
             first = start + len(text.prompt) - 1
             last = first + len(text.completion)
-            said = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
-            own = ids[row, first + 1 : last + 1]
-            chosen = said.gather(1, own[:, None]).squeeze(1)
-            more = spread(said, own) if ranked else (chosen[:0], chosen[:0])
-            found.append(ReadTokens(chosen - said.logsumexp(dim=1), *more))
-        together = [torch.cat(one).double().cpu().numpy() for one in zip(*found, strict=True)]
+            scores = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
+            targets = ids[row, first + 1 : last + 1]
+            chosen = scores.gather(1, targets[:, None]).squeeze(1)
+            more = spread(scores, targets) if ranked else (chosen[:0], chosen[:0])
+            rows.append(ReadTokens(chosen - scores.logsumexp(dim=1), *more))
+        together = [torch.cat(one).double().cpu().numpy() for one in zip(*rows, strict=True)]
     ends = np.cumsum([len(text.completion) for text in texts])[:-1]
     parts = [np.split(one, ends if len(one) else [0] * len(ends)) for one in together]
     return [ReadTokens(*one) for one in zip(*parts, strict=True)]

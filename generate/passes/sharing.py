@@ -63,7 +63,7 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
     began = perf_counter()
     with in_memory(len(rows), len(texts[bucket[0]].prompt)), torch.inference_mode():
         ids = torch.tensor(list(rows), device=network.device)  # (prompts, length)
-        kept = [(layer.keys, layer.values) for layer in network(input_ids=ids, use_cache=True).past_key_values.layers]
+        layers = [(layer.keys, layer.values) for layer in network(input_ids=ids, use_cache=True).past_key_values.layers]
     reader.busy_s += perf_counter() - began
     for group in batches([len(texts[place]) for place in bucket], reader.batch_tokens):
         places = [bucket[i] for i in group]
@@ -72,7 +72,7 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
         began = perf_counter()
         with in_memory(len(own), max(map(len, own))), torch.inference_mode():
             padded = pad(own, reader.fill(own), False, network.device)
-            given = {"input_ids": padded.ids, "past_key_values": _selected(kept, of), "use_cache": True}
+            given = {"input_ids": padded.ids, "past_key_values": _selected(layers, of), "use_cache": True}
             out = network(**given, output_hidden_states=True)
             if network.device.type == "cuda":
                 torch.cuda.synchronize(network.device)

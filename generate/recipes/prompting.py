@@ -103,12 +103,12 @@ def read_whole(name: str, path: Path, what: str) -> Template:
 def parse_template(name: str, text: str) -> Template:
     """A template from a file's text. ThinkbackError for words before the first message."""
     text = text.removesuffix("\n")
-    pieces = _ROLE.split(text)
-    if len(pieces) == 1:
+    sections = _ROLE.split(text)
+    if len(sections) == 1:
         return Template(name, text, ())
-    if pieces[0].strip():
-        raise InvalidError(f"prompt `{name}`: there is text before the first `[[{pieces[1]}]]` line")
-    parts = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
+    if sections[0].strip():
+        raise InvalidError(f"prompt `{name}`: there is text before the first `[[{sections[1]}]]` line")
+    parts = tuple(zip(sections[1::2], sections[2::2], strict=True))
     for role, words in parts:
         if role == _CONVERSATION and words.strip():
             raise InvalidError(

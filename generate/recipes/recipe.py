@@ -459,15 +459,15 @@ def read_engine(table: Any) -> EngineSettings:
     """The table `[engine]`; what is the engine's own is checked by it."""
     if not isinstance(table, Mapping):
         raise InvalidError(f"`engine` is {shown(table)}; it takes a table")
-    own = {key: value for key, value in table.items() if key in _ENGINE}
+    common = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
-    return from_table(EngineSettings, {**own, "settings": further}, "engine")
+    return from_table(EngineSettings, {**common, "settings": further}, "engine")
 
 
 def read_chat_template(engine: EngineSettings | None, recipe: RecipePart) -> dict[str, Template]:
     """The chat template of an engine by its name, as if it were a prompt file; empty where it has none of its own."""
-    own = None if engine is None else engine.chat_template
-    return {} if own is None else {own: read_whole(own, recipe.find(own), "engine.chat_template")}
+    template = None if engine is None else engine.chat_template
+    return {} if template is None else {template: read_whole(template, recipe.find(template), "engine.chat_template")}
 
 
 def _steps(cls: type[Any], top: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -76,8 +76,8 @@ class RecipePart:
 
     def model(self, model: str) -> str:
         """A model's folder as `find` finds it, or its name on a hub."""
-        found = self.find(model)
-        return str(found) if found.is_dir() else model
+        folder = self.find(model)
+        return str(folder) if folder.is_dir() else model
 
 
 def _own_name(table: Any) -> str | None:
@@ -91,8 +91,8 @@ def _own_name(table: Any) -> str | None:
 
 def place_of(name: str, table: Any) -> str:
     """How errors name a table of the list `name`, as `sample.n15`."""
-    own = _own_name(table)
-    return name if own is None else f"{name}.{own}"
+    label = _own_name(table)
+    return name if label is None else f"{name}.{label}"
 
 
 def read_head(top: Mapping[str, Any], path: Path) -> _Head:

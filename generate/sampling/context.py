@@ -75,23 +75,23 @@ def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, t
         raise ConflictError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
     ids, questions = set(data["example_id"]), {_folded(question) for question in data["question"]}
     rows = worked.to_dicts()
-    kept = [row for row in rows if row["example_id"] not in ids and _folded(row["question"]) not in questions]
-    excluded = len(rows) - len(kept)
+    usable = [row for row in rows if row["example_id"] not in ids and _folded(row["question"]) not in questions]
+    excluded = len(rows) - len(usable)
     if rule.ids:
-        by_id = {row["example_id"]: row for row in kept}
+        by_id = {row["example_id"]: row for row in usable}
         for wanted in rule.ids:
             if wanted not in by_id:
                 raise UnknownError(f"`few_shot.ids`: `{wanted}` is not in the pool; {suggest(wanted, by_id)}")
-        kept = [by_id[wanted] for wanted in rule.ids]
-    if len(kept) < rule.k:
+        usable = [by_id[wanted] for wanted in rule.ids]
+    if len(usable) < rule.k:
         raise LimitError(
-            f"`few_shot.k` is {rule.k}, but the pool has {len(kept)} examples ({excluded} are in the data)"
+            f"`few_shot.k` is {rule.k}, but the pool has {len(usable)} examples ({excluded} are in the data)"
         )
-    if kept:
-        template.check(field_texts(kept[0]))
-    texts = tuple(str(template.render(field_texts(row))) for row in kept)
-    names, asked = (tuple(row[name] for row in kept) for name in ("example_id", "question"))
-    return FewShotPool(names, asked, texts, excluded)
+    if usable:
+        template.check(field_texts(usable[0]))
+    texts = tuple(str(template.render(field_texts(row))) for row in usable)
+    names, questions_of = (tuple(row[name] for row in usable) for name in ("example_id", "question"))
+    return FewShotPool(names, questions_of, texts, excluded)
 
 
 def _choose_few_shot(
@@ -233,10 +233,10 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, attempt: Attemp
     if step.of is None:
         return template.render(example.fields)
     before = prompt_of(recipe, recipe.step_of(step.of), example, attempt)
-    found = attempt(example.example_id, step.of, step.of_sample)
-    if before is None or found is None:
+    revised = attempt(example.example_id, step.of, step.of_sample)
+    if before is None or revised is None:
         return None
-    text, answer = found
+    text, answer = revised
     values = {**example.fields, "attempt": text, "answer": answer or "", "prompt": text_of(before)}
     return template.render(values, before)
 

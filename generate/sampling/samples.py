@@ -67,7 +67,7 @@ def trace_row(
     finalizer: Completion | None,
 ) -> dict[str, Any]:
     """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not."""
-    made = [attempt] if finalizer is None else [attempt, finalizer]
+    completions = [attempt] if finalizer is None else [attempt, finalizer]
     counts: list[Any] = [None] if finalizer is None else [finalizer.prompt_tokens, finalizer.completion_tokens]
     return {
         "trace_id": trace_id(example_id, step.pool, index),
@@ -80,15 +80,15 @@ def trace_row(
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
         "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
-        "prompt_tokens": summed(made, "prompt_tokens"),
-        "completion_tokens": summed(made, "completion_tokens"),
-        "tokens_estimated": any(one.tokens_estimated for one in made),
+        "prompt_tokens": summed(completions, "prompt_tokens"),
+        "completion_tokens": summed(completions, "completion_tokens"),
+        "tokens_estimated": any(one.tokens_estimated for one in completions),
         "finish_reason": attempt.finish_reason,
         "finalizer_used": finalizer is not None,
-        "latency_s": summed(made, "latency_s"),
-        "device_s": summed(made, "device_s"),
+        "latency_s": summed(completions, "latency_s"),
+        "device_s": summed(completions, "device_s"),
         "sum_logprob": attempt.sum_logprob,
-        **{name: None if (told := getattr(attempt, name)) is None else list(told) for name in TOKEN_LISTS},
+        **{name: None if (values := getattr(attempt, name)) is None else list(values) for name in TOKEN_LISTS},
         "completion_ids": None if attempt.token_ids is None else list(attempt.token_ids),
         "seed": seed_of(recipe.seed, example_id, step.pool, index),
         "finalizer_text": None if finalizer is None else finalizer.text,
@@ -162,7 +162,7 @@ def ask_samples(
     step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
 ) -> list[JournalCall]:
     """The calls for some samples of one example, at most `per_call` samples each."""
-    asked = []
+    calls = []
     for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
         span = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
         drawn = [(recipe_seed, example_id, step.pool, index) for index in group]
@@ -177,8 +177,8 @@ def ask_samples(
             logprobs=step.logprobs,
             extra=step.extra,
         )
-        asked.append(JournalCall(call, example_id, step.pool, group))
-    return asked
+        calls.append(JournalCall(call, example_id, step.pool, group))
+    return calls
 
 
 def ask_finalizer(

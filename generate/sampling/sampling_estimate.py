@@ -112,10 +112,10 @@ def _written(recipe: Recipe, step: PoolStep) -> int:
         return 0
     parent = recipe.step_of(step.of)
     template = recipe.prompts[step.prompt]
-    own = parent.max_tokens + (recipe.finalizer.max_tokens if recipe.finalizer is not None else 0)
+    tokens = parent.max_tokens + (recipe.finalizer.max_tokens if recipe.finalizer is not None else 0)
     times = template.text.count("{{attempt}}") + template.text.count("{{answer}}")
     again = template.text.count("{{prompt}}") + sum(role == "conversation" for role, _ in template.parts)
-    return own * times + _written(recipe, parent) * again
+    return tokens * times + _written(recipe, parent) * again
 
 
 def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, example: Prepared) -> int:

@@ -69,8 +69,8 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     mine = shard_of(rows, shard, limit)
     rows = rows if limit is None else rows.head(limit)
     identity |= {"data.examples": rows.height, "data.sha256": _digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
-    made_of = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
-    return SamplingPlan(recipe, mine, pool, identity, notes, {**made_of, "limit": limit})
+    origin = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
+    return SamplingPlan(recipe, mine, pool, identity, notes, {**origin, "limit": limit})
 
 
 def plan_again(made_of: Mapping[str, Any]) -> SamplingPlan:
@@ -129,15 +129,15 @@ def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
 def _check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
     """ThinkbackError where the log can't hold the examples, before anything is asked about them: types, nulls, numbers
     out of range, references outside their labels."""
-    kept = contract_columns(rows, ())
+    columns = contract_columns(rows, ())
     try:
-        made = to_contract(kept, "examples")
+        examples = to_contract(columns, "examples")
     except LogError as error:
         raise FormatError(f"data `{data.source}`: {error}") from None
-    fault = first_fault(made, "examples")
+    fault = first_fault(examples, "examples")
     if fault is not None:
         raise InvalidError(
-            f"data `{data.source}`, example `{made['example_id'][fault.row or 0]}`, column"
+            f"data `{data.source}`, example `{examples['example_id'][fault.row or 0]}`, column"
             f" `{fault.column}`: {fault.message}"
         )
 
@@ -149,8 +149,8 @@ def _with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame
         rows = rows.with_columns(gold.alias("gold"))
     if answers.labels:
         labels = pl.lit(list(answers.labels), dtype=pl.List(pl.String))
-        own = pl.col("labels").fill_null(labels) if "labels" in rows.columns else labels
-        rows = rows.with_columns(own.alias("labels"))
+        label_space = pl.col("labels").fill_null(labels) if "labels" in rows.columns else labels
+        rows = rows.with_columns(label_space.alias("labels"))
     return rows
 
 

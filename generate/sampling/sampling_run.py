@@ -284,25 +284,25 @@ class _Run:
         """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
         recipe = self.plan.recipe
         per_call = recipe.engine.samples_at_once(step.samples)
-        asked: list[JournalCall] = []
+        calls: list[JournalCall] = []
         for example in prepared:
             missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
             prompt = prompt_of(recipe, step, example, self.attempt) if missing else None
             if prompt is not None:
-                asked += samples.ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
-        self.ask(asked)
+                calls += samples.ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
+        self.ask(calls)
         if recipe.finalizer is None or not step.finalize:
             return
         found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
         texts = [self.whole(step, example.example_id, index) for example, index in found]
-        asked = []
+        calls = []
         for (example, index), (text, _), answer in zip(found, texts, samples.read(texts, recipe.answers), strict=True):
             name = example.example_id
             unread = not samples.readable(answer, recipe.answers)
             if unread and not self.has(name, step.pool + samples.FINALIZER, index):
                 prompt = finalizer_prompt(recipe, example, text)
-                asked.append(samples.ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
-        self.ask(asked)
+                calls.append(samples.ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
+        self.ask(calls)
 
     def ask(self, asked: Sequence[JournalCall]) -> None:
         """Run calls; each answer is in the journal before it is counted."""
@@ -341,9 +341,9 @@ class _Run:
 
     def whole(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
-        made = self.done[example_id, step.pool, index]
+        completion = self.done[example_id, step.pool, index]
         before = self.done[example_id, step.of, step.of_sample].text if step.joined and step.of is not None else ""
-        return before + made.text, made.finish_reason == "length"
+        return before + completion.text, completion.finish_reason == "length"
 
     def answering(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
@@ -360,8 +360,8 @@ class _Run:
         chosen = recipe.evidence is not None
         examples = contract_columns(rows, (EVIDENCE,) if chosen else ()).join(more, on="example_id", how="left")
         traces = self.traces(rows, prepared)
-        for table, made in (("examples", examples), ("traces", traces)):
-            new = made.filter(~pl.col("example_id").is_in(list(self.written[table])))
+        for table, frame in (("examples", examples), ("traces", traces)):
+            new = frame.filter(~pl.col("example_id").is_in(list(self.written[table])))
             if new.height:
                 self.writer.append(table, new)
         ids = set(rows["example_id"])
@@ -370,7 +370,7 @@ class _Run:
 
     def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
         """The traces of a block in the order of steps, examples and samples, numbered without the missing ones."""
-        recipe, made, texts = self.plan.recipe, [], []
+        recipe, trace_rows, texts = self.plan.recipe, [], []
         model = self.model()
         for step in recipe.steps:
             for example in prepared:
@@ -381,13 +381,13 @@ class _Run:
                         continue
                     finalizer = self.done.get((example.example_id, step.pool + samples.FINALIZER, index))
                     row = samples.trace_row(recipe, step, model, example.example_id, index, attempt, finalizer)
-                    made.append({**row, "sample_index": place})
+                    trace_rows.append({**row, "sample_index": place})
                     place += 1
                     texts.append(self.answering(step, example.example_id, index))
         answers = samples.read(texts, recipe.answers)
-        for row, answer in zip(made, answers, strict=True):
+        for row, answer in zip(trace_rows, answers, strict=True):
             row["answer_read"] = answer
-        return samples.judged(made, rows, recipe.answers, self.cache)
+        return samples.judged(trace_rows, rows, recipe.answers, self.cache)
 
     @property
     def cache(self) -> Path:
@@ -421,11 +421,11 @@ class _Run:
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
         source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        found = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
-        source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
+        judging = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
+        source |= {"counts": list(self.plan.notes), "judging": None if judging is None else asdict(judging)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
         self.journal.remove()
-        return Generated(open_log(self.writer.path), failures, found)
+        return Generated(open_log(self.writer.path), failures, judging)
 
     def kept(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where
@@ -455,13 +455,13 @@ def seal_unfinished(out: Path) -> Generated:
     ThinkbackError where it has no traces, or its recipe is gone or says something else now.
     """
     with Journal(out) as journal:
-        made_of, models = journal.kept(MADE_OF), journal.kept(MODELS)
-    if not made_of or ENGINE not in models:
+        origin, models = journal.kept(MADE_OF), journal.kept(MODELS)
+    if not origin or ENGINE not in models:
         raise IncompleteError(
-            f"`{out}` is an unfinished run that {'has no answer yet' if made_of else 'does not know its recipe'}: run"
+            f"`{out}` is an unfinished run that {'has no answer yet' if origin else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )
-    return generate(plan_again(made_of), out, lambda _: _NotAsked(models[ENGINE]), with_failures=True)
+    return generate(plan_again(origin), out, lambda _: _NotAsked(models[ENGINE]), with_failures=True)
 
 
 class _NotAsked:

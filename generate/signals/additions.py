@@ -50,7 +50,7 @@ def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Addition
 
 def _additions(top: Mapping[str, Any], path: Path) -> Additions:
     head, folder = read_head(top, path), path.resolve().parent
-    made = Additions(
+    additions = Additions(
         file=path.name,
         folder=folder,
         name=head.name,
@@ -62,11 +62,11 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
         states=_signals(top, "states"),
         prompts={},
     )
-    prompts = {name: read_template(name, folder) for step in made.steps for name in step.prompt_files}
-    prompts |= read_chat_template(made.engine, made)
-    for step in made.steps:
-        prompts |= {name: read_whole(name, made.find(name), "chat_template") for name in step.template_files}
-    return replace(made, prompts=prompts)
+    prompts = {name: read_template(name, folder) for step in additions.steps for name in step.prompt_files}
+    prompts |= read_chat_template(additions.engine, additions)
+    for step in additions.steps:
+        prompts |= {name: read_whole(name, additions.find(name), "chat_template") for name in step.template_files}
+    return replace(additions, prompts=prompts)
 
 
 def _signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:

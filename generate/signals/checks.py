@@ -85,7 +85,7 @@ def _wrong_sum(text: str, cut: bool = False) -> bool:
     """
     if _ELSEWHERE.search(text):
         return False
-    return any(_wrong(text, found, cut) for found in _EQUATION.finditer(text))
+    return any(_wrong(text, match, cut) for match in _EQUATION.finditer(text))
 
 
 def _read_side(text: str) -> _Side | None:
@@ -97,8 +97,8 @@ def _read_side(text: str) -> _Side | None:
     value = evaluated(plain)
     if value is None:
         return None
-    shown = _PLAIN.fullmatch(plain)
-    return _Side(plain, value, 10.0 ** -len(shown[1]) if shown and shown[1] else 0.0, shown is not None)
+    decimals = _PLAIN.fullmatch(plain)
+    return _Side(plain, value, 10.0 ** -len(decimals[1]) if decimals and decimals[1] else 0.0, decimals is not None)
 
 
 def evaluated(expression: str) -> float | None:
@@ -106,10 +106,10 @@ def evaluated(expression: str) -> float | None:
     if not expression or len(expression) > _LONGEST:
         return None
     try:
-        found = _evaluated(ast.parse(expression, mode="eval").body)
+        value = _evaluated(ast.parse(expression, mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None
 
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
@@ -311,7 +311,7 @@ def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) 
     changes nothing. Source: SeVRA, appendix Y.2, "final-answer changed".
     """
     rows = zip(answers.cast(pl.String), attempts.cast(pl.String), revised, strict=True)
-    return _flags(answers, (_differ(own, before) if again else None for own, before, again in rows))
+    return _flags(answers, (_differ(after, before) if again else None for after, before, again in rows))
 
 
 def _differ(own: str | None, before: str | None) -> bool:
@@ -398,12 +398,12 @@ class _CheckWorker(FeatureWorker):
         among = both["labels"] if labels else pl.Series([None] * len(both), dtype=pl.List(pl.String))
         attempts = block.traces.select(parent_id="trace_id", before="answer", known=pl.lit(True))
         attempt = rows.select("parent_id").join(attempts, on="parent_id", how="left", maintain_order="left")
-        made = {
+        columns = {
             "arithmetic_mismatch": arithmetic_mismatch(both["text"], both["finish_reason"] == "length"),
             "constraint_mismatch": constraint_mismatch(both["question"], both["answer"], among),
             "answer_changed": answer_changed(both["answer"], attempt["before"], attempt["known"].fill_null(False)),
         }
-        return made, {}
+        return columns, {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,8 +86,8 @@ class ReadingWorker(Worker):
         why = {row["trace_id"]: self.unfit(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
-        found = ((row["trace_id"], self.differs(row, text)) for text, row in texts)
-        recounted = tuple((trace, reason) for trace, reason in found if reason is not None)
+        reasons = ((row["trace_id"], self.differs(row, text)) for text, row in texts)
+        recounted = tuple((trace, reason) for trace, reason in reasons if reason is not None)
         return _FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
     def scored(
@@ -100,10 +100,10 @@ class ReadingWorker(Worker):
         texts, traces = fit.texts, fit.traces
         rows: list[dict[str, Any]] = [{} for _ in traces]
         for read in self.reader.read(texts):
-            found = scores(read, [texts[place] for place in read.places])
-            for place, made, device_s in zip(read.places, found, read.device_s, strict=True):
-                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
-                rows[place] = self.step.row(traces[place], **made, **own, device_s=device_s)
+            columns = scores(read, [texts[place] for place in read.places])
+            for place, values, device_s in zip(read.places, columns, read.device_s, strict=True):
+                costs = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
+                rows[place] = self.step.row(traces[place], **values, **costs, device_s=device_s)
             advance(len(read.places))
         return BlockRows(score_rows(rows, self.step.decimals), fit.skipped, recounted=fit.recounted)
 
@@ -133,7 +133,7 @@ class ForcedWorker(ReadingWorker):
         if template is not None:
             self.reader.tokens.tokenizer.chat_template = template
         self.reader.tokens = replace(self.reader.tokens, template_options={**options, **step.template_options})
-        chats = sorted({bool(made.parts) for made in self.prompts.values()})
+        chats = sorted({bool(prompt.parts) for prompt in self.prompts.values()})
         self.ends = {chat: _end_token(self.reader, chat) for chat in chats}
         self.stopped = stopped_pools(log)
         ends = (self.reader.tokens.end, *self.ends.values(), *self.reader.files.end_tokens())
@@ -161,8 +161,8 @@ class ForcedWorker(ReadingWorker):
         told = row["completion_tokens"]
         if text.counted is None or told is None or row["finalizer_used"] or row["tokens_estimated"]:
             return None
-        found = text.counted + self._ended_itself(row)
-        return None if found == told else f"its text comes to {counted(found, 'token')}, of {told} that were written"
+        length = text.counted + self._ended_itself(row)
+        return None if length == told else f"its text comes to {counted(length, 'token')}, of {told} that were written"
 
     def describe(self) -> Mapping[str, Any]:
         """The model, what stood before the traces, and what is read as their end."""
@@ -173,7 +173,7 @@ class ForcedWorker(ReadingWorker):
         }
         return {
             **self.reader.describe(),
-            "prompts": {pool: made.text for pool, made in self.prompts.items()},
+            "prompts": {pool: prompt.text for pool, prompt in self.prompts.items()},
             "end": {"rule": self.step.end, "stop_texts": sorted(self.stopped), "tokens": list(self.ends.values())},
             **(chat if True in self.ends else {}),
         }
@@ -192,13 +192,13 @@ def _end_token(reader: Reader, chat: bool) -> int | None:
     """The id with which the model ends: after a chat what the template writes behind an answer, where the model's own
     settings know it as an end; else the tokenizer's; else the lowest that the settings list.
     """
-    own = reader.tokens.end
+    end = reader.tokens.end
     known = {i for i in reader.files.end_tokens() if i < len(reader.tokens.tokenizer)}  # a config may be another's
     if chat:
-        said = (Message("user", "question"), Message("assistant", "answer"))
-        behind = reader.tokens.chat_text(said, whole=True).rpartition("answer")[2]
+        chat_messages = (Message("user", "question"), Message("assistant", "answer"))
+        behind = reader.tokens.chat_text(chat_messages, whole=True).rpartition("answer")[2]
         ids = reader.tokens.tokenizer(behind, add_special_tokens=False)["input_ids"]
-        written = next((i for i in ids if i in known or i == own), None)
+        written = next((i for i in ids if i in known or i == end), None)
         if written is not None:
             return int(written)
-    return own if own is not None and (own in known or not known) else min(known, default=None)
+    return end if end is not None and (end in known or not known) else min(known, default=None)

@@ -177,8 +177,8 @@ class HiddenStates(TeacherForced):
     def existing(self, log: Log) -> pl.DataFrame | None:
         if not log.has(self.table):
             return None
-        found = collect(log.scan(self.table, ["trace_id"]).unique(), log)
-        return found if found.height else None
+        traces = collect(log.scan(self.table, ["trace_id"]).unique(), log)
+        return traces if traces.height else None
 
     def check_log(self, additions: Additions, log: Log) -> None:
         """ThinkbackError where the log holds states of that name of another dimension, too."""

@@ -122,10 +122,10 @@ class _AskedWorker(Worker):
         for question in questions:
             given = list(self.answers.pop(question.key, {}).values())
             numbers = (self.step.read_number(one.text, question) for one in given)
-            said = next((number for number in numbers if number is not None), None)
-            if said is not None:
+            verdict = next((number for number in numbers if number is not None), None)
+            if verdict is not None:
                 self.read += 1
-                rows += self._rows(question, said, given)
+                rows += self._rows(question, verdict, given)
                 continue
             tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
             if question.key in self.failed:
@@ -185,8 +185,8 @@ class _AskedWorker(Worker):
         costs = {name: summed(given, name) for name in COSTS}
         scores = self.step.scored(number, question)
         return [
-            self.step.row(row, **own, **(costs if row is lowest else dict.fromkeys(costs, 0)))
-            for row, own in zip(question.rows, scores, strict=True)
+            self.step.row(row, **score, **(costs if row is lowest else dict.fromkeys(costs, 0)))
+            for row, score in zip(question.rows, scores, strict=True)
         ]
 
 
@@ -253,13 +253,13 @@ def read_number(text: str, how: str, field: str) -> float | None:
     if how == "json":
         value = _from_json(text, field)
     else:
-        value = float(found.group()) if (found := _NUMBER.search(text)) else None
+        value = float(match.group()) if (match := _NUMBER.search(text)) else None
     return value if value is not None and math.isfinite(value) else None
 
 
 def _from_json(text: str, field: str) -> float | None:
     """The field of the last object that has it; judges write before the object, and fence it."""
-    found: Any = None
+    value: Any = None
     place = text.find("{")
     while place >= 0:
         try:
@@ -268,15 +268,15 @@ def _from_json(text: str, field: str) -> float | None:
             place = text.find("{", place + 1)
             continue
         if isinstance(read, dict) and field in read:
-            found = read[field]
+            value = read[field]
         place = text.find("{", end)
-    if isinstance(found, str):
-        whole = _NUMBER.fullmatch(found.strip())
-        found = None if whole is None else float(found)
-    if not isinstance(found, int | float) or isinstance(found, bool):
+    if isinstance(value, str):
+        whole = _NUMBER.fullmatch(value.strip())
+        value = None if whole is None else float(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
-        return float(found)
+        return float(value)
     except OverflowError:  # an integer of hundreds of digits
         return None
 
@@ -326,8 +326,8 @@ class Listwise(_AskedVerifier):
         """One about each group, by what is shown in which order: a number says nothing of another list."""
         for group, members in groupby(rows, key=group_of):
             listed = tuple(members)
-            shown = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
-            yield _Question("/".join([*(part for part in group if part is not None), shown]), listed)
+            digest = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
+            yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)
 
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
         """With all texts of the group."""

@@ -43,16 +43,16 @@ class _LoggedWorker(Worker):
     def _score(self, row: dict[str, Any]) -> tuple[float | None, str]:
         """The score, or None and why. The finalizer's tokens are in completion_tokens, not in the log-probabilities."""
         last, listed, count = self.step.last, row["token_logprobs"], row["completion_tokens"]
-        own = None if row["finalizer_used"] is not False or count is None else count
+        written = None if row["finalizer_used"] is not False or count is None else count
         if last is None and self.step.how == "sum":
             return row["sum_logprob"], "the log has no `sum_logprob` for it"
         if last is None:
-            if row["sum_logprob"] is None or not own:
+            if row["sum_logprob"] is None or not written:
                 return None, "the log does not have the number and the sum of its log-probabilities"
-            return row["sum_logprob"] / own, ""
-        if listed is None or (len(listed) < last and len(listed) != own):
-            kept = "none" if listed is None else str(len(listed))
-            return None, f"the log keeps {kept} of its last {last} log-probabilities"
+            return row["sum_logprob"] / written, ""
+        if listed is None or (len(listed) < last and len(listed) != written):
+            logged = "none" if listed is None else str(len(listed))
+            return None, f"the log keeps {logged} of its last {last} log-probabilities"
         if not listed:
             return None, "the text has no tokens"
         return self.step.over(np.asarray(listed, dtype=np.float64)), ""
@@ -123,8 +123,8 @@ class LogProb(VerifierSignal, TeacherForced):
 
     def disk_bytes(self, load: Workload) -> int:
         """Three numbers a token, where they are kept: no more tokens than the text has bytes, and an end."""
-        kept = 12 * (load.text_bytes() + load.traces) if self.every_token else 0
-        return super().disk_bytes(load) + kept
+        per_token = 12 * (load.text_bytes() + load.traces) if self.every_token else 0
+        return super().disk_bytes(load) + per_token
 
     def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
         """What is kept of the tokens of a text: the score, and all that is known of them where that is asked for."""
@@ -135,7 +135,7 @@ class LogProb(VerifierSignal, TeacherForced):
             "token_entropies": tokens.entropies,
             "token_ranks": tokens.ranks.astype(int),
         }
-        return {"score": self.over(tokens.logprobs), **{name: found.tolist() for name, found in lists.items()}}
+        return {"score": self.over(tokens.logprobs), **{name: values.tolist() for name, values in lists.items()}}
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""

@@ -17,9 +17,9 @@ _DECIMALS = 6
 
 def numbers_in(texts: pl.Series) -> pl.Series:
     """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals; null for a null."""
-    found = pl.element().str.to_lowercase()
-    value = found.str.extract(r"^([0-9,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
-    scale = found.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
+    number = pl.element().str.to_lowercase()
+    value = number.str.extract(r"^([0-9,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
+    scale = number.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
     listed = pl.col("text").str.extract_all(_NUMBER)
     numbers = listed.list.eval((value * scale).round(_DECIMALS)).list.unique(maintain_order=True)
     frame = pl.DataFrame({"text": texts.cast(pl.String)})

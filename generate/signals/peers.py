@@ -28,8 +28,8 @@ class _PeerWorker(EmbeddingWorker):
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         unit = embedded(self.step.justifications(rows["text"]).to_list(), self.embedder)
         (name,) = self.step.features
-        found = peer_similarity(unit, peer_groups(rows), self.step.earlier)
-        return {name: found}, too_long(rows, np.isnan(unit).any(axis=1))
+        similarity = peer_similarity(unit, peer_groups(rows), self.step.earlier)
+        return {name: similarity}, too_long(rows, np.isnan(unit).any(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +58,12 @@ class _ContradictionWorker(FeatureWorker):
         reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
         self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place)
         names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
-        found = [place for place, name in names.items() if "contradict" in name.lower()]
-        if len(found) != 1:
+        labels = [place for place, name in names.items() if "contradict" in name.lower()]
+        if len(labels) != 1:
             raise UnsuitableError(
                 f"{step.place}: `model`: none of its labels ({listed(list(names.values()))}) is one contradiction"
             )
-        self.label = found[0]
+        self.label = labels[0]
 
     def describe(self) -> Mapping[str, Any]:
         return {**super().describe(), **self.reader.describe()}
@@ -77,14 +77,14 @@ class _ContradictionWorker(FeatureWorker):
         for chunk in _chunks(wanted, [len(peers[place]) for place in wanted]):
             places, pairs, counts = [], [], []
             for place in chunk:
-                own = [self._pair(texts[i], texts[place]) for i in peers[place]]
-                reason = next((why for pair in own if (why := self.reader.too_long(pair))), None)
+                trace_pairs = [self._pair(texts[i], texts[place]) for i in peers[place]]
+                reason = next((why for pair in trace_pairs if (why := self.reader.too_long(pair))), None)
                 if reason is not None:
                     lacking[names[place]] = f"with a peer: {reason}"
                     continue
                 places.append(place)
-                counts.append(len(own))
-                pairs += own
+                counts.append(len(trace_pairs))
+                pairs += trace_pairs
             values[places] = peer_contradiction(self._contradicts(pairs), np.array(counts, dtype=np.int64))
         (name,) = self.step.features
         return {name: values}, lacking
@@ -94,9 +94,9 @@ class _ContradictionWorker(FeatureWorker):
 
     def _pair(self, premise: str, hypothesis: str) -> Ids:
         """A pair of texts as the model reads it."""
-        made = self.reader.tokens.tokenizer(premise, hypothesis)
-        types = made.get("token_type_ids")
-        return Ids(tuple(made["input_ids"]), types=None if types is None else tuple(types))
+        encoding = self.reader.tokens.tokenizer(premise, hypothesis)
+        types = encoding.get("token_type_ids")
+        return Ids(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
 
     def _contradicts(self, pairs: Sequence[Ids]) -> np.ndarray:
         """(n,) pairs -> (n,) probabilities that the premise contradicts the hypothesis. A pair that comes twice is read
@@ -104,10 +104,10 @@ class _ContradictionWorker(FeatureWorker):
         """
         distinct = list(dict.fromkeys(pairs))
         places = {pair.all: place for place, pair in enumerate(distinct)}
-        found = np.zeros(len(distinct))
+        contradiction = np.zeros(len(distinct))
         for read in self.reader.read(distinct):
-            found[list(read.places)] = probabilities_of(read)[:, self.label]
-        return found[[places[pair.all] for pair in pairs]]
+            contradiction[list(read.places)] = probabilities_of(read)[:, self.label]
+        return contradiction[[places[pair.all] for pair in pairs]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +146,11 @@ def _peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[li
     groups: ascending, those of a group in order of sample index.
     """
     starts, ends = (np.searchsorted(groups, groups, side=side).tolist() for side in ("left", "right"))
-    found = []
+    peers = []
     for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
         others = [i for i in range(start, place if earlier else end) if i != place]
-        found.append(sorted(sorted(others, key=lambda i: (abs(i - place), i))[:most]))
-    return found
+        peers.append(sorted(sorted(others, key=lambda i: (abs(i - place), i))[:most]))
+    return peers
 
 
 def peer_contradiction(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -150,8 +150,8 @@ class _ServingWorker(FeatureWorker):
         examples = block.examples.select("example_id", "question", *labels)
         both = rows.join(examples, on="example_id", how="left", maintain_order="left")
         both = both if labels else both.with_columns(labels=None)
-        made = {name: make(*(both[column] for column in columns)) for name, (make, columns) in SERVING.items()}
-        return made, {}
+        features = {name: make(*(both[column] for column in columns)) for name, (make, columns) in SERVING.items()}
+        return features, {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -132,10 +132,10 @@ class Work:
 
 def _read_counts(given: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
-    made = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
-    if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in made.values()):
+    counts = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
+    if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
         raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1")
-    return {name: int(count) for name, count in made.items() if count is not None}
+    return {name: int(count) for name, count in counts.items() if count is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,15 +250,15 @@ class TraceSignal(Checked, ABC):
         """What of a worker's own account must be the same when a run goes on, whatever a model's folder is called:
         hashes of weights, and prompts. A hash that is not known is left out.
         """
-        found: dict[str, str] = {}
+        entries: dict[str, str] = {}
         for name, value in described.items():
             if isinstance(value, Mapping) and name != "versions":
-                found |= {f"{name}.{inner}": mark for inner, mark in self.marks(value).items()}
+                entries |= {f"{name}.{inner}": mark for inner, mark in self.marks(value).items()}
                 if name == "prompts":
-                    found |= {f"{name}.{pool}": str(text) for pool, text in value.items()}
+                    entries |= {f"{name}.{pool}": str(text) for pool, text in value.items()}
             elif (name in HASHES or name == "prompt") and isinstance(value, str):
-                found[name] = value
-        return found
+                entries[name] = value
+        return entries
 
     def cost(self, load: Workload) -> Cost:
         """What it will cost at most."""
@@ -283,14 +283,14 @@ class VerifierSignal(TraceSignal):
     def existing(self, log: Log) -> pl.DataFrame | None:
         if not log.has(self.table):
             return None
-        own = log.scan(self.table, ["trace_id", "verifier"]).filter(pl.col("verifier") == self.name)
-        found = collect(own.select("trace_id").unique(), log)
-        return found if found.height else None
+        verifications = log.scan(self.table, ["trace_id", "verifier"]).filter(pl.col("verifier") == self.name)
+        traces = collect(verifications.select("trace_id").unique(), log)
+        return traces if traces.height else None
 
     def row(self, trace: Mapping[str, Any], score: float | None = None, **more: Any) -> dict[str, Any]:
         """A verification of a trace; costs that are not among `more` are not known."""
-        own = {"trace_id": trace["trace_id"], "verifier": self.name, "example_id": trace["example_id"]}
-        return {**own, "score": score, **more}
+        keys = {"trace_id": trace["trace_id"], "verifier": self.name, "example_id": trace["example_id"]}
+        return {**keys, "score": score, **more}
 
 
 FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s": 0.0}
@@ -300,8 +300,8 @@ FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s"
 def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:
     """Verifications as a frame, columns that are missing being null; scores rounded to `decimals`, where given."""
     schema = SCORES | {name: kind for name, kind in LISTED.items() if any(name in row for row in rows)}
-    made = pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
-    return made if decimals is None else made.with_columns(pl.col("score").round(decimals))
+    frame = pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
+    return frame if decimals is None else frame.with_columns(pl.col("score").round(decimals))
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
 
 def pieces(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
     """Each text as pieces that the encoder takes whole: itself, or its halves, cut at a space, and so on."""
-    found = [[text] for text in texts]
+    lists = [[text] for text in texts]
     while True:
-        flat = list(dict.fromkeys(piece for listed in found for piece in listed))
+        flat = list(dict.fromkeys(piece for listed in lists for piece in listed))
         fits = dict(zip(flat, fitting(embedder, flat).tolist(), strict=True))
         if all(fits.values()):
-            return found
-        found = [[part for piece in parts for part in ([piece] if fits[piece] else _halves(piece))] for parts in found]
+            return lists
+        lists = [[part for piece in parts for part in ([piece] if fits[piece] else _halves(piece))] for parts in lists]
 
 
 def _halves(text: str) -> list[str]:
@@ -76,9 +76,9 @@ def peer_similarity(traces: np.ndarray, groups: np.ndarray, earlier: bool) -> np
     """
     known = ~np.isnan(traces).any(axis=1)
     if not known.all():  # a text that the encoder does not take whole has no similarity, and is nobody's peer
-        found = np.full(len(traces), np.nan)
-        found[known] = peer_similarity(traces[known], groups[known], earlier)
-        return found
+        similarity = np.full(len(traces), np.nan)
+        similarity[known] = peer_similarity(traces[known], groups[known], earlier)
+        return similarity
     if not len(traces):
         return np.zeros(0)
     start = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))  # (G,)

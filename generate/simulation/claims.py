@@ -275,7 +275,7 @@ def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.Da
     split, stream, traces = plan.name, plan.stream, plan.made.traces
     claims = draw_claims(model, plan.made.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
-    made = make_traces(model, claims, draws)
+    drawn = make_traces(model, claims, draws)
     n = len(claims.gold)
     number = np.random.default_rng([seed, 0, stream]).permutation(n)
     ids = pl.Series("example_id", [f"{model.name}-{split}-{i:05d}" for i in number])
@@ -287,12 +287,12 @@ def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.Da
         gold=pl.Series([LABELS[g] for g in claims.gold]),
         labels=pl.lit(pl.Series([list(LABELS)], dtype=pl.List(pl.String))).first(),
     )
-    rows = _traces(model, claims, draws, made, ids, traces)
-    checks = [_verifications(v, made, draws, rows) for v in model.verifiers if v.name in plan.made.verifiers]
+    rows = _traces(model, claims, draws, drawn, ids, traces)
+    checks = [_verifications(v, drawn, draws, rows) for v in model.verifiers if v.name in plan.made.verifiers]
     features = rows.select(
         "trace_id",
         "example_id",
-        *(pl.Series(name, made.features[i].reshape(-1)) for i, name in enumerate(FEATURES)),
+        *(pl.Series(name, drawn.features[i].reshape(-1)) for i, name in enumerate(FEATURES)),
         length=(pl.col("completion_tokens") / model.max_tokens).round(4),
     )
     return {"examples": examples, "traces": rows, "verifications": pl.concat(checks), "features": features}

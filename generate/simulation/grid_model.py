@@ -166,8 +166,8 @@ def draw_traces(
     finalizer = cut & (rng.random(shape) < model.rescued)
     valid = (finalizer | ~cut) & (rng.random(shape) >= model.invalid_easy + model.invalid_slope * hard)
     attempt = np.clip(np.rint(wished), 1, model.max_tokens).astype(np.int64)
-    asked = drawn.prompt_tokens[:, None]
-    prompts = asked + finalizer * (asked + attempt)  # the finalizer reads the whole attempt again
+    question_tokens = drawn.prompt_tokens[:, None]
+    prompts = question_tokens + finalizer * (question_tokens + attempt)  # the finalizer reads the whole attempt again
     tokens = attempt + finalizer * model.finalizer_tokens
     noise = np.exp(rng.normal(0, model.seconds_noise, size=shape))
     surprise = model.surprise + model.surprise_slope * hard
@@ -193,8 +193,8 @@ def draw_traces(
 def _verifier_errors(rng: np.random.Generator, model: Model, kind: np.ndarray) -> np.ndarray:
     """(BLOCK, T) standard normal e, in part shared by the answers of one kind (0, 1 or 2) of an example."""
     shared = np.take_along_axis(rng.normal(size=(BLOCK, 3)), kind, axis=1)
-    own = rng.normal(size=kind.shape)
-    return model.verifier_shared**0.5 * shared + (1 - model.verifier_shared) ** 0.5 * own
+    independent = rng.normal(size=kind.shape)
+    return model.verifier_shared**0.5 * shared + (1 - model.verifier_shared) ** 0.5 * independent
 
 
 def _scores(model: Model, verifier: str, right: np.ndarray, logit: np.ndarray, errors: np.ndarray) -> np.ndarray:

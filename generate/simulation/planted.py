@@ -178,8 +178,8 @@ class _Example:
         self.difficulty = rng.normal()
         self.pools = {f"n{size.traces}": self._traces(rng, 1, size.traces, model, direction, size.seed)}
         if model.probe:
-            own = np.random.default_rng([size.seed, number, 3])
-            self.pools[PROBE] = self._traces(own, 4, 1, model, direction, size.seed)
+            probe_rng = np.random.default_rng([size.seed, number, 3])
+            self.pools[PROBE] = self._traces(probe_rng, 4, 1, model, direction, size.seed)
 
     def _traces(
         self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
@@ -195,12 +195,12 @@ class _Example:
         own += np.sqrt(model.shared) * states[:, :1]
         planted = model.signal * right + model.difficulty * self.difficulty
         own += planted.astype(np.float32)[:, None, None] * direction
-        told = None
+        logprob = None
         if model.logprob is not None:
             other = np.random.default_rng([seed, self.number, stream + 1])
-            told = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
-            told -= SURPRISE
-        return _Traces(right, codes, own.astype(np.float16), (own @ direction).mean(axis=1, dtype=np.float64), told)
+            logprob = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
+            logprob -= SURPRISE
+        return _Traces(right, codes, own.astype(np.float16), (own @ direction).mean(axis=1, dtype=np.float64), logprob)
 
 
 def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:
@@ -219,8 +219,8 @@ def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[
 
 def _pool_tables(drawn: list[_Example], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:
     """Rows of the traces of one pool."""
-    names, own = np.array(label_names(LABELS)), [one.pools[pool] for one in drawn]
-    count = len(own[0].right)
+    names, pool_traces = np.array(label_names(LABELS)), [one.pools[pool] for one in drawn]
+    count = len(pool_traces[0].right)
     width = len(str(count - 1))
     prefix = f"{pool}-" if pool == PROBE else ""
     keys = pl.DataFrame({
@@ -232,21 +232,21 @@ def _pool_tables(drawn: list[_Example], pool: str, ids: pl.Series, model: Plante
         action=pl.lit("solve"),
         sample_index=pl.Series(np.tile(np.arange(count, dtype=np.int32), len(drawn))),
         model=pl.lit("simulated"),
-        answer=pl.Series(names[np.concatenate([one.codes for one in own])]),
-        correct=pl.Series(np.concatenate([one.right for one in own])),
+        answer=pl.Series(names[np.concatenate([one.codes for one in pool_traces])]),
+        correct=pl.Series(np.concatenate([one.right for one in pool_traces])),
         completion_tokens=pl.lit(100, pl.Int32),
     )
-    told = [one.logprob for one in own if one.logprob is not None]
-    if told:
-        traces = traces.with_columns(sum_logprob=pl.Series(np.concatenate(told).astype(np.float32)))
-    states = np.concatenate([one.states for one in own]).reshape(-1, model.dimensions)
+    logprobs = [one.logprob for one in pool_traces if one.logprob is not None]
+    if logprobs:
+        traces = traces.with_columns(sum_logprob=pl.Series(np.concatenate(logprobs).astype(np.float32)))
+    states = np.concatenate([one.states for one in pool_traces]).reshape(-1, model.dimensions)
     rows = keys[np.repeat(np.arange(keys.height), model.places)]
     places = rows.with_columns(
         layer=pl.lit(-1, pl.Int16),
         token=pl.Series(np.tile(np.arange(-model.places, 0, dtype=np.int32), keys.height)),
         state=pl.Series(states, dtype=pl.Array(pl.Float16(), model.dimensions)),
     )
-    scores = np.concatenate([one.projection for one in own])
+    scores = np.concatenate([one.projection for one in pool_traces])
     return {
         "traces": traces,
         "verifications": keys.with_columns(verifier=pl.lit(VERIFIER), score=pl.Series(scores)),

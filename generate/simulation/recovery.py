@@ -119,13 +119,13 @@ class _World:
 
     def pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
         """First attempts with a token limit."""
-        size, made = len(self.ids), []
+        size, frames = len(self.ids), []
         for index in range(traces):
             tokens = self.need * np.exp(0.15 * self.rng.normal(size=size))
             cut = tokens > limit
             right = self.rng.random(size) < np.where(cut, 0.12, probability)
-            made.append(self._rows(name, "solve", index, limit, right, np.minimum(tokens, limit), cut))
-        return pl.concat(made)
+            frames.append(self._rows(name, "solve", index, limit, right, np.minimum(tokens, limit), cut))
+        return pl.concat(frames)
 
     def revisions(self, action: str, base: pl.DataFrame, setting: _Action) -> pl.DataFrame:
         """Two rollouts of each base attempt's revision."""
@@ -133,13 +133,13 @@ class _World:
         cut = (before["finish_reason"] == "length").to_numpy()
         probability = np.where(cut, setting.cut, setting.wrong)
         probability = np.where(before["correct"].to_numpy(), setting.right, probability)
-        pool, made = action.replace("_", "-"), []
+        pool, frames = action.replace("_", "-"), []
         for index in range(ROLLOUTS):
             tokens = setting.tokens * np.exp(0.4 * self.rng.normal(size=len(self.ids)))
             right = self.rng.random(len(self.ids)) < probability
             rows = self._rows(pool, action, index, SHORT, right, np.minimum(tokens, SHORT), tokens > SHORT)
-            made.append(rows.with_columns(before["trace_id"].alias("parent_id")))
-        return pl.concat(made)
+            frames.append(rows.with_columns(before["trace_id"].alias("parent_id")))
+        return pl.concat(frames)
 
     def _rows(
         self, pool: str, action: str, index: int, limit: int, right: np.ndarray, tokens: np.ndarray, cut: np.ndarray

@@ -74,15 +74,15 @@ def task_examples(
     """
     if "variants" in options:
         return _variants(name, splits, options)
-    own = {key: value for key, value in options.items() if key not in ("n", "seed")}
+    settings = {key: value for key, value in options.items() if key not in ("n", "seed")}
     try:
-        drawn = from_table(Draw, {key: value for key, value in options.items() if key not in own})
+        drawn = from_table(Draw, {key: value for key, value in options.items() if key not in settings})
     except ThinkbackError as error:
         raise InvalidError(f"`{name}`: {error}") from None
     for split in splits:
         if split not in drawn.n:
             raise RequiredError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
-    return examples(make_task(name, own), {split: drawn.n[split] for split in splits}, drawn.seed, called)
+    return examples(make_task(name, settings), {split: drawn.n[split] for split in splits}, drawn.seed, called)
 
 
 def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
@@ -90,5 +90,5 @@ def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> p
     shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
     if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):
         raise InvalidError(f"`{name}`: `variants` is {shown(variants)}; it takes a table of tables, by data set")
-    parts = [task_examples(name, splits, {**shared, **own}, called) for called, own in variants.items()]
+    parts = [task_examples(name, splits, {**shared, **settings}, called) for called, settings in variants.items()]
     return pl.concat(parts, how="diagonal_relaxed")

@@ -90,16 +90,16 @@ def _collected(a: int, b: int) -> Sum:
 def _expand(terms: Sum) -> Sum:
     """The innermost brackets multiplied out: a sum of depth less by one."""
     deepest = depth(terms)
-    made: list[_Term] = []
+    expanded: list[_Term] = []
     for term in terms:
         if isinstance(term.inner, tuple) and term.depth == deepest:
             if deepest == 1:
-                made += [_Term(term.factor * inner.factor, inner.inner) for inner in term.inner]
+                expanded += [_Term(term.factor * inner.factor, inner.inner) for inner in term.inner]
             else:
-                made.append(_Term(term.factor, _expand(term.inner)))
+                expanded.append(_Term(term.factor, _expand(term.inner)))
         else:
-            made.append(term)
-    return tuple(term for term in made if term.factor) or (_Term(0),)
+            expanded.append(term)
+    return tuple(term for term in expanded if term.factor) or (_Term(0),)
 
 
 def canonical(question: str) -> str:
@@ -249,13 +249,13 @@ class Algebra(Difficulty):
             place = rng.randrange(len(side))
             wrong = side[place].factor + rng.choice((-10, -2, -1, 1, 2, 10))
             side[place] = _Term(-side[place].factor if rng.random() < 0.3 else wrong, side[place].inner)
-            found = _root(tuple(left), tuple(right))
-            if found is None or found == Fraction(item.answer) or any(not term.factor for term in side):
+            root = _root(tuple(left), tuple(right))
+            if root is None or root == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
             mistaken = f"{_write(tuple(left), letter)}={_write(tuple(right), letter)}"
-            rest = _finish(tuple(left), tuple(right), letter, round(found), _way(rng))
-            if str(round(found)) != item.answer:
-                return "\n".join([*lines[:at], *_once([mistaken, *rest]), f"{ANSWER}{round(found)}"])
+            rest = _finish(tuple(left), tuple(right), letter, round(root), _way(rng))
+            if str(round(root)) != item.answer:
+                return "\n".join([*lines[:at], *_once([mistaken, *rest]), f"{ANSWER}{round(root)}"])
         off = int(item.answer) + rng.choice((-1, 1))
         return "\n".join([*lines[:-1], f"{letter}={off}", f"{ANSWER}{off}"])
 
@@ -266,12 +266,12 @@ class Algebra(Difficulty):
         except ValueError:
             return Check("no answer", False)
         left, right = _equation(item.question)
-        shown = f"({answer})" if value < 0 else str(answer)
+        number = f"({answer})" if value < 0 else str(answer)
         parts, values = [], []
         for side in (left, right):
             a, b = linear(side)
             values.append(a * value + b)
-            parts.append(f"{_write(side, VARIABLE).replace(VARIABLE, shown)}={values[-1]}")
+            parts.append(f"{_write(side, VARIABLE).replace(VARIABLE, number)}={values[-1]}")
         return Check("\n".join(parts), values[0] == values[1])
 
     def sound(self, item: Item, attempt: str) -> float:
@@ -321,8 +321,8 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
             left = _expand(left) if depth(left) == deepest else left
             right = _expand(right) if depth(right) == deepest else right
         lines.append(f"{_write(left, letter)}={_write(right, letter)}")
-    found = _root(left, right)
-    whole = int(found) if found is not None and found.denominator == 1 else None
+    root = _root(left, right)
+    whole = int(root) if root is not None and root.denominator == 1 else None
     lines += _finish(left, right, letter, whole if whole is not None else 0, way)
     return _once([first, *lines])[1:] or [f"{letter}={whole}"]
 

@@ -112,8 +112,8 @@ class Claims(Difficulty):
         The label is drawn first and kept over the tries, so that labels are as frequent as `shares` say.
         """
         wanted = rng.choices(LABELS, weights=self.shares)[0]
-        made = (self._try(rng, wanted) for _ in range(100))
-        return next((item for item in made if item is not None), None)
+        items = (self._try(rng, wanted) for _ in range(100))
+        return next((item for item in items if item is not None), None)
 
     def _try(self, rng: random.Random, wanted: str) -> Item | None:
         table = self._table(rng)
@@ -140,8 +140,8 @@ class Claims(Difficulty):
         """A justification with one number misread or one verdict turned round, and a wrong label."""
         lines = item.solution.split("\n")[:-1]
         at = rng.choice([number for number, line in enumerate(lines) if _VERDICT.search(line)])
-        body, _, said = lines[at].rpartition(": ")
-        turned = rng.choice([one for one in (YES, NO, HALF) if one != said])
+        body, _, answer = lines[at].rpartition(": ")
+        turned = rng.choice([one for one in (YES, NO, HALF) if one != answer])
         numbers = list(re.finditer(r"\d+", body))
         if rng.random() < 0.7:
             one = rng.choice(numbers)
@@ -253,20 +253,20 @@ def _comes_to(kind: str, first: int, second: int) -> int:
 
 def _line_of(table: _FactTable, part: _ClaimPart) -> str:
     """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
-    shown = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
+    sums = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
-    return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
+    return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {verdict(table, part)}"
 
 
 def _reading_of(table: _FactTable, part: _ClaimPart) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     second = _second_cell(part)
     cells = [(part.column, part.year), *([] if second is None else [second])]
-    said = []
+    readings = []
     for number, (column, year) in enumerate(cells):
         topic = "" if number and column == part.column else f"{table.topics[column]} "
-        said.append(f"{topic}{table.years[year]} {'/'.join(map(str, table.cells[column][year]))}")
-    return ", ".join(said)
+        readings.append(f"{topic}{table.years[year]} {'/'.join(map(str, table.cells[column][year]))}")
+    return ", ".join(readings)
 
 
 def _arithmetic(part: _ClaimPart, first: int, second: int) -> str:
@@ -292,12 +292,12 @@ def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
     place_of = {column: place for place, column in enumerate(order)}
-    said = sorted(
+    statements = sorted(
         (part.kind, part.way, place_of[part.column], place_of[part.other] if part.kind in OTHER else -1,
          part.year, part.later if part.kind in LATER else -1, part.number)
         for part in parts
     )  # fmt: skip
-    return repr((tuple(cells[column] for column in order), said))
+    return repr((tuple(cells[column] for column in order), statements))
 
 
 def _uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:

@@ -71,9 +71,9 @@ class TraceBlock:
 
     def whole(self, row: Mapping[str, Any]) -> str:
         """A trace's text; behind its parent's, where it goes on from there."""
-        own = row["text"] or ""
+        text = row["text"] or ""
         parent = self.by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
-        return own if parent is None else self.whole(parent) + own
+        return text if parent is None else self.whole(parent) + text
 
     def silent(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
         """The wanted traces of which a text is missing that is read, and why each is left out; with `whole_groups`
@@ -104,9 +104,9 @@ def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -
     """The examples of wanted traces, (example_id, trace_id), with all their traces; nothing else is read."""
     ids = wanted["example_id"].unique().sort()
     within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
-    own = within & pl.col("example_id").is_in(ids.implode())
-    traces = collect(log.scan("traces", columns).filter(own), log).sort(ORDER)
-    examples = collect(log.scan("examples").filter(own), log).sort("example_id")
+    matches = within & pl.col("example_id").is_in(ids.implode())
+    traces = collect(log.scan("traces", columns).filter(matches), log).sort(ORDER)
+    examples = collect(log.scan("examples").filter(matches), log).sort("example_id")
     return TraceBlock(examples, traces, frozenset(wanted["trace_id"]), joined_pools(log))
 
 

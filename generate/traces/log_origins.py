@@ -35,8 +35,8 @@ def stopped_pools(log: Log) -> frozenset[str]:
 
 def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(pool, how it was sampled)."""
-    found = ((pool, settings.get("sampling")) for pool, _, settings in _made_pools(log))
-    return ((pool, sampling) for pool, sampling in found if isinstance(sampling, Mapping))
+    samplings = ((pool, settings.get("sampling")) for pool, _, settings in _made_pools(log))
+    return ((pool, sampling) for pool, sampling in samplings if isinstance(sampling, Mapping))
 
 
 def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
@@ -44,15 +44,15 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
 
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
-    for pool, source, made in _made_pools(log):
-        settings, kept = source.get("settings"), source.get("prompts")
+    for pool, source, pool_settings in _made_pools(log):
+        settings, prompts = source.get("settings"), source.get("prompts")
         if pool not in pools or not isinstance(settings, Mapping):
             continue
         name = settings.get("engine.chat_template")
         begin = "engine.template_options."
         options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
-        if _same(made, files, by_weights=bool(name or options)):
-            return (kept.get(name) if isinstance(kept, Mapping) and name else None), options
+        if _same(pool_settings, files, by_weights=bool(name or options)):
+            return (prompts.get(name) if isinstance(prompts, Mapping) and name else None), options
     return None, {}
 
 
@@ -80,30 +80,30 @@ def prompts_of_pools(
 
     `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
     """
-    kept = dict(_kept_prompts(log))
-    found: dict[str, Template] = {}
+    logged = dict(_kept_prompts(log))
+    templates: dict[str, Template] = {}
     for pool in pools:
         name = prompts.get(pool, prompt)
         if name is not None:
-            found[pool] = read[name]
-        elif pool in kept:
-            found[pool] = kept[pool]
+            templates[pool] = read[name]
+        elif pool in logged:
+            templates[pool] = logged[pool]
         else:
             raise RequiredError(
                 f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
             )
-        found[pool].check([*log.columns("examples"), "labels", *OWN_FIELDS])
-    return found
+        templates[pool].check([*log.columns("examples"), "labels", *OWN_FIELDS])
+    return templates
 
 
 def _kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
     """(pool, prompt) as the manifest keeps them; of merged logs too. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
     for pool, source, settings in _made_pools(log):
-        kept, name = source.get("prompts"), settings.get("prompt")
-        if isinstance(kept, Mapping) and isinstance(name, str) and name in kept:
-            texts.setdefault(pool, set()).add((name, kept[name]))
-    for pool, found in texts.items():
-        if len({text for _, text in found}) == 1:
-            name, text = min(found)
+        prompts, name = source.get("prompts"), settings.get("prompt")
+        if isinstance(prompts, Mapping) and isinstance(name, str) and name in prompts:
+            texts.setdefault(pool, set()).add((name, prompts[name]))
+    for pool, named_texts in texts.items():
+        if len({text for _, text in named_texts}) == 1:
+            name, text = min(named_texts)
             yield pool, parse_template(name, text + "\n")

@@ -103,8 +103,8 @@ def save_model(
 
     half = {name: weight.detach().to(torch.float16) for name, weight in model.state_dict().items()}
     half.pop("lm_head.weight", None)  # tied to the embeddings
-    with replacing(folder, force) as made:
-        model.save_pretrained(made, state_dict=half)
-        tokenizer.save_pretrained(made)
+    with replacing(folder, force) as place:
+        model.save_pretrained(place, state_dict=half)
+        tokenizer.save_pretrained(place)
         for name, text in (extra or {}).items():
-            (made / name).write_text(text, encoding="utf-8")
+            (place / name).write_text(text, encoding="utf-8")

@@ -99,8 +99,8 @@ def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) 
     """One text of a format from a question's attempts; null where they have none that fits."""
     item = source.item
     if name == "choose":
-        shown = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
-        attempts, verdicts = [source.attempts[n] for n in shown], [source.verdicts[n] for n in shown]
+        places = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
+        attempts, verdicts = [source.attempts[n] for n in places], [source.verdicts[n] for n in places]
         return choose(item.question, attempts, verdicts, rng)
     if name == "correct":
         wrong = [attempt for attempt, right in zip(source.attempts, source.verdicts, strict=True) if not right]
@@ -133,16 +133,16 @@ def _sample_attempts(
         calls.append(Call(f"{number} whole", prompt, seeds, heats, wanted.max_tokens))
         if wanted.short:
             calls.append(Call(f"{number} short", prompt, (seeds[-1] + 1,), heats[:1], int(next(shorts))))
-    made: list[list[str]] = [[] for _ in items]
+    attempts_of: list[list[str]] = [[] for _ in items]
     with tempfile.TemporaryDirectory() as folder:
         save_model(model, tokenizer, Path(folder) / "model")
         engine = open_engine("transformers", {"model": str(Path(folder) / "model"), "batch_size": 256})
         for call, outcome in engine.run(calls):
             if isinstance(outcome, CallFailure):
                 raise UnsuitableError(f"the model can't answer a question of its own task: {outcome.reason}")
-            made[int(call.key.split()[0])] += [completion.text for completion in outcome]
+            attempts_of[int(call.key.split()[0])] += [completion.text for completion in outcome]
         engine.close()
-    return [_attempted(item, attempts) for item, attempts in zip(items, made, strict=True)]
+    return [_attempted(item, attempts) for item, attempts in zip(items, attempts_of, strict=True)]
 
 
 IGNORED = -100
@@ -172,14 +172,14 @@ def _batches(
     mean = 128
     while True:
         run = list(_encoded(islice(texts, max(8, SORTED * places // mean)), tokenizer))
-        kept = sorted((pair for pair in run if len(pair[0]) <= min(context, places)), key=lambda pair: len(pair[0]))
-        if not kept:
+        fitting = sorted((pair for pair in run if len(pair[0]) <= min(context, places)), key=lambda pair: len(pair[0]))
+        if not fitting:
             raise EmptyError(f"no text is short enough for {min(context, places)} tokens: widen `model.context`")
-        mean = max(1, sum(len(ids) for ids, _ in kept) // len(kept))
-        groups = list(alike([len(ids) for ids, _ in kept], places))
+        mean = max(1, sum(len(ids) for ids, _ in fitting) // len(fitting))
+        groups = list(alike([len(ids) for ids, _ in fitting], places))
         rng.shuffle(groups)
         for group in groups:
-            yield _padded([kept[place] for place in group], tokenizer.pad_token_id)
+            yield _padded([fitting[place] for place in group], tokenizer.pad_token_id)
 
 
 def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
@@ -334,7 +334,7 @@ class _Training:
 def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool) -> str:
     import torch
 
-    made = {
+    record = {
         "recipe": dataclasses.asdict(recipe),
         "start_weights_sha256": start,
         "parameters": sum(weight.numel() for weight in model.parameters()),
@@ -345,7 +345,7 @@ def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start:
         "seconds": sum(report.seconds + report.sampling_seconds for report in reports),
         "phases": [dataclasses.asdict(report) for report in reports],
     }
-    return json.dumps(made, indent=1) + "\n"
+    return json.dumps(record, indent=1) + "\n"
 
 
 def _said(number: int, report: _PhaseReport) -> str:

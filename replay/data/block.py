@@ -78,10 +78,10 @@ class LoggedPool:
     @cached_property
     def incomparable(self) -> np.ndarray:
         """Examples whose answers cannot be compared with each other, since one is opaque or contested: bool (E,)."""
-        found = np.zeros(len(self.size), dtype=bool)
+        mask = np.zeros(len(self.size), dtype=bool)
         for marked in (self.opaque, self.contested):
-            found |= False if marked is None else marked.any(axis=1)
-        return found
+            mask |= False if marked is None else marked.any(axis=1)
+        return mask
 
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""

@@ -23,12 +23,12 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     if not condition.strip():
         raise InvalidError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
     try:
-        found = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
+        ids = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
     except ThinkbackError as error:
         raise InvalidError(f"{_key(key)} ({condition}) cannot be evaluated on examples: {error}") from None
-    if found.is_empty():
+    if ids.is_empty():
         raise EmptyError(f"{_key(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
-    return found.sort()
+    return ids.sort()
 
 
 def matching_or_none(log: Log, condition: str) -> pl.Series:

@@ -59,10 +59,10 @@ class Contents:
 
     def lowest_score(self, pool: str, verifier: str) -> float:
         """The lowest score that a verifier gave to a first attempt of a pool, anywhere in the log."""
-        found = self.lowest(pool, verifier)
-        if found is None:
+        score = self.lowest(pool, verifier)
+        if score is None:
             raise UnsuitableError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
-        return found
+        return score
 
     def require_columns(self, reads: frozenset[str], reader: str) -> None:
         """The columns of features and examples among what a rule declares to read."""
@@ -114,27 +114,27 @@ class Contents:
 
         Raises ThinkbackError where there is none, or several and none of them is named.
         """
-        own = self.revision_pools(action, base)
-        if not own:
+        pools = self.revision_pools(action, base)
+        if not pools:
             raise UnknownError(
                 f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, self.bases(action))}"
             )
-        if pool is None and len(own) > 1:
+        if pool is None and len(pools) > 1:
             raise AmbiguousError(
-                f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
+                f"action `{action}` of pool `{base}` has several pools of revisions ({listed(pools)}); "
                 f"name one with {argument('pool')}"
             )
         if pool is not None:
-            require_known(pool, own, f"`{action}` has no pool `{pool}` of revisions")
-        return None if len(own) == 1 else pool
+            require_known(pool, pools, f"`{action}` has no pool `{pool}` of revisions")
+        return None if len(pools) == 1 else pool
 
 
 def opened(log: AnyLog) -> tuple[Log, Contents]:
     """A log, which may be given by its address or as frames, once it is checked, and what it has."""
-    found = open_log(log)
+    opened_log = open_log(log)
     if not isinstance(log, Mapping):  # frames are checked as they are opened
-        check_log(found)
-    return found, read_contents(found)
+        check_log(opened_log)
+    return opened_log, read_contents(opened_log)
 
 
 def read_contents(log: Log) -> Contents:
@@ -168,8 +168,8 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
     if not alone:
         traces = log.scan("traces", ["trace_id", "pool", "action"])
-        own = traces.filter((pl.col("action") == "solve") & (pl.col("pool") == pool))
-        scores = scores.join(own, on="trace_id", how="semi")
+        pool_traces = traces.filter((pl.col("action") == "solve") & (pl.col("pool") == pool))
+        scores = scores.join(pool_traces, on="trace_id", how="semi")
     lowest: float | None = collect(scores.select(pl.col("score").min()), log).item()
     return lowest
 
@@ -178,8 +178,8 @@ def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
     """Those of some pools in which a first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
-    found = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())
-    return frozenset(collect(found, log)["pool"])
+    pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())
+    return frozenset(collect(pool_names, log)["pool"])
 
 
 def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
@@ -187,12 +187,12 @@ def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
     traces = log.scan("traces", ["trace_id", "pool", "action", "parent_id", "sample_index"])
     parents = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     base = parents.select(parent_id="trace_id", base="pool")
-    made = traces.filter(pl.col("action") != "solve").join(base, on="parent_id", how="inner")
-    return frozenset(collect(made.select("action", "base", "pool").unique(), log).iter_rows())
+    revisions = traces.filter(pl.col("action") != "solve").join(base, on="parent_id", how="inner")
+    return frozenset(collect(revisions.select("action", "base", "pool").unique(), log).iter_rows())
 
 
 def longest_suffix(log: Log, pools: list[str]) -> int:
     """Length of the longest list of token log-probabilities of the first attempts in some pools."""
     traces = log.scan("traces", ["pool", "action", "token_logprobs"])
-    own = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))
-    return collect(own.select(pl.col("token_logprobs").list.len().max()), log).item() or 0
+    attempts = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))
+    return collect(attempts.select(pl.col("token_logprobs").list.len().max()), log).item() or 0

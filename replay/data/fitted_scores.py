@@ -23,11 +23,11 @@ def _records(source: Any) -> dict[str, Mapping[str, Any]]:
     if not isinstance(source, Mapping):
         return {}
     merged, listed = source.get("merged"), source.get("verifiers")
-    found: dict[str, Mapping[str, Any]] = {}
+    records: dict[str, Mapping[str, Any]] = {}
     for one in merged if isinstance(merged, list | tuple) else ():
-        found |= _records(one.get("source") if isinstance(one, Mapping) else None)
-    own = listed.items() if isinstance(listed, Mapping) else ()
-    return found | {name: one for name, one in own if isinstance(one, Mapping) and one.get("kind") == FITTED}
+        records |= _records(one.get("source") if isinstance(one, Mapping) else None)
+    entries = listed.items() if isinstance(listed, Mapping) else ()
+    return records | {name: one for name, one in entries if isinstance(one, Mapping) and one.get("kind") == FITTED}
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
@@ -37,8 +37,8 @@ def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
     if not names or not log.has("verifications") or "fold" not in log.columns("verifications"):
         return pl.DataFrame(schema=schema)
     scores = log.scan("verifications", list(schema))
-    own = scores.filter(pl.col("verifier").is_in(names) & pl.col("fold").is_not_null())
-    return collect(own.unique(), log).sort(list(schema))
+    folds = scores.filter(pl.col("verifier").is_in(names) & pl.col("fold").is_not_null())
+    return collect(folds.unique(), log).sort(list(schema))
 
 
 def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:

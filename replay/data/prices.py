@@ -44,15 +44,15 @@ def prices_from(table: object) -> Prices | None:
         return None
     if not isinstance(table, Mapping):
         raise InvalidError("`prices` takes a table of models and verifiers")
-    made = {name: from_table(_TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
-    return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
+    entries = {name: from_table(_TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
+    return Prices({name: (one.prompt, one.completion) for name, one in entries.items()})
 
 
 def load_prices(path: str | Path) -> Prices:
     """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
     tables = parse_toml(read_text(path, f"the prices in {path}"), str(path))
     with errors_begin(f"{path}: "):
-        found = prices_from(tables.get("prices"))
-    if found is None:
+        prices = prices_from(tables.get("prices"))
+    if prices is None:
         raise RequiredError(f"{path} has no table `[prices]`")
-    return found
+    return prices

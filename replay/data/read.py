@@ -74,8 +74,8 @@ def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tup
     strange = traces.filter(pl.col(OUTSIDE).is_not_null()).rename({OUTSIDE: "said"})
     once = strange.group_by("trace_id").agg(pl.col("e", "said").first(), pl.col("slice").unique().sort())
     slices = once.select("slice").unique().sort("slice").with_row_index("number")
-    found = once.join(words, left_on="said", right_on="answer").join(slices, on="slice")
-    numbers = found.select(pl.col("e", "word", "number").cast(pl.Int64)).sort("e", "word", "number")
+    rows = once.join(words, left_on="said", right_on="answer").join(slices, on="slice")
+    numbers = rows.select(pl.col("e", "word", "number").cast(pl.Int64)).sort("e", "word", "number")
     return numbers.to_numpy().reshape(-1, 3), tuple(map(tuple, slices["slice"].to_list()))
 
 
@@ -127,8 +127,8 @@ def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
     """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
     wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
     scan = log.scan("traces", wanted).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
-    found = _sliced(_up_to_gaps(collect(scan, log)), needs)
-    return found.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
+    rows = _sliced(_up_to_gaps(collect(scan, log)), needs)
+    return rows.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
 
 
 def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:

@@ -179,16 +179,16 @@ def any_one(pool: LoggedPool) -> CallMask:
 
 def union(calls: Iterable[Calls]) -> Calls:
     """All of them together."""
-    found: dict[tuple[str, str | None], CallMask] = {}
+    masks: dict[tuple[str, str | None], CallMask] = {}
     for some in calls:
         for key, paid in some.items():
-            other = found.get(key)
+            other = masks.get(key)
             if other is None or not other.among.any():
-                found[key] = paid
+                masks[key] = paid
             elif paid.among.any():
                 either = 1 - (1 - other.probability) * (1 - paid.probability)
-                found[key] = CallMask(np.maximum(other.among, paid.among), either.sum(axis=1))
-    return found
+                masks[key] = CallMask(np.maximum(other.among, paid.among), either.sum(axis=1))
+    return masks
 
 
 def beyond(calls: Calls, known: Calls) -> Calls:
@@ -287,13 +287,13 @@ def compare(block: LogBlock, mine: PolicyPath, theirs: PolicyPath) -> Against:
     paired = mine.orders is not None and mine.orders == theirs.orders
     pairs = list(zip(mine.realizations, theirs.realizations, strict=True)) if paired else []
     every = pairs or [(a, b) for a in mine.realizations for b in theirs.realizations]
-    action, own = np.zeros(len(mine.outcome.correct)), np.zeros(len(mine.outcome.correct))
+    action, acts = np.zeros(len(mine.outcome.correct)), np.zeros(len(mine.outcome.correct))
     for a, b in every:
         weight = a.weight if paired else a.weight * b.weight
         tokens, any_call = _own_calls(block, a, b, mine.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
-        own += weight * any_call
-    return Against(theirs.outcome.correct, mine.outcome.correct, own, action)
+        acts += weight * any_call
+    return Against(theirs.outcome.correct, mine.outcome.correct, acts, action)
 
 
 def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:

@@ -134,8 +134,8 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
     walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
     cut, verifying = None, None
     if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        fates = trajectory.fates
-        cut = Cutting(walk.cut, fates.given_up, fates.checked, walk.abandon.verifier)
+        abandonment = trajectory.fates
+        cut = Cutting(walk.cut, abandonment.given_up, abandonment.checked, walk.abandon.verifier)
     plain = replace(
         walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
         seed=walk.seed if walk.permuted else 0,
@@ -170,10 +170,10 @@ def abandoned_calls(
         among = on.astype(float)
         return CallMask(among, among.sum(axis=1) * share)
 
-    given_up = traces & fates.given_up
+    abandoned = traces & fates.given_up
     return {
         (pool, None): paid(traces & ~fates.given_up),
-        (cut, None): paid(given_up),
+        (cut, None): paid(abandoned),
         (pool, verifier): paid(traces & fates.checked),
     }
 

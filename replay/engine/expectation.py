@@ -59,7 +59,7 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
 
 def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> Outcome:
     """Mean over all traces of the pool, each as the only one, from the walk of one trace."""
-    pool, fates = trajectory.pool, trajectory.fates
+    pool, abandonment = trajectory.pool, trajectory.fates
     size = np.maximum(pool.size, 1)
     costs = np.zeros((len(size), len(COSTS)))
     costs[:, AT["traces"]] = pool.size > 0
@@ -68,12 +68,12 @@ def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> O
         for column in {name, GENERATED.get(name, name)}:
             costs[:, AT[column]] = _mean_there(pool, values)
     reason = why_partial(trajectory, how, trajectory.steps.limit, None)
-    if fates is not None and trajectory.walk.abandon is not None:
+    if abandonment is not None and trajectory.walk.abandon is not None:
         checks = pool.scores[trajectory.walk.abandon.verifier]
-        costs[:, AT["verifications"]] = fates.checked.sum(axis=1) / size
+        costs[:, AT["verifications"]] = abandonment.checked.sum(axis=1) / size
         for paid, values in charged(checks.costs):
-            costs[:, paid] += np.where(fates.checked, values, 0.0).sum(axis=1) / size
-        lacks = np.where(fates.uncounted.any(axis=1), UNCOUNTED, UNCHECKED * fates.unchecked.any(axis=1))
+            costs[:, paid] += np.where(abandonment.checked, values, 0.0).sum(axis=1) / size
+        lacks = np.where(abandonment.uncounted.any(axis=1), UNCOUNTED, UNCHECKED * abandonment.unchecked.any(axis=1))
         reason = np.where((lacks > 0) & np.isin(reason, (0, UNCOUNTED, UNCHECKED)), lacks, reason).astype(np.int16)
     return Outcome(
         reason=reason,

@@ -90,8 +90,8 @@ def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
     )
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: the feature says nothing
-        found = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(features[few], scores[few])
-        model = GaussianProcessRegressor(found.kernel_, optimizer=None, normalize_y=True)
+        pilot = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(features[few], scores[few])
+        model = GaussianProcessRegressor(pilot.kernel_, optimizer=None, normalize_y=True)
         model.fit(features[some], scores[some])
 
     def predict(rows: np.ndarray) -> np.ndarray:

@@ -64,13 +64,13 @@ def measured(
 
     Of an outcome without one of them a cost is 0; anything else is not known where that outcome has weight.
     """
-    found = {}
+    sums = {}
     for name in {**first[0].measured, **second[0].measured}:
         cost = find(name, with_columns(columns)).cost
         sides = (first, (second[0], second_paid) if cost else second)
         values = ((one.measured.get(name, 0.0 if cost else np.nan), weight) for one, weight in sides)
-        found[name] = np.sum([np.where(weight > 0, value * weight, 0.0) for value, weight in values], axis=0)
-    return found
+        sums[name] = np.sum([np.where(weight > 0, value * weight, 0.0) for value, weight in values], axis=0)
+    return sums
 
 
 def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | None) -> ChosenTraces | None:

@@ -83,20 +83,20 @@ class _Verifier(GateInput, source="verifier"):
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
-            own = np.zeros(pool.code.shape)
+            mask = np.zeros(pool.code.shape)
             here = np.flatnonzero((chosen.slice == number) & (chosen.sample < pool.size))
-            own[here, chosen.sample[here]] = 1.0
-            score = np.where(own > 0, scores.score, np.nan)
+            mask[here, chosen.sample[here]] = 1.0
+            score = np.where(mask > 0, scores.score, np.nan)
             if scores.listwise.any():
                 generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(score.shape, dtype=bool)
                 fits = scores.saw_exactly(generated, pool.code >= 0)
                 score[scores.listwise & ~fits] = np.nan
-                ranked = (scores.listwise & fits)[:, None] & own.any(axis=1, keepdims=True)
-                own = np.where(ranked, ~np.isnan(scores.score), own)
-            found = ~np.isnan(score)
-            row, column = np.nonzero(found)
+                ranked = (scores.listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
+                mask = np.where(ranked, ~np.isnan(scores.score), mask)
+            known = ~np.isnan(score)
+            row, column = np.nonzero(known)
             value[row] = score[row, column]
-            calls[name, self.name] = certain(own * (~np.isnan(scores.score)) * found.any(axis=1, keepdims=True))
+            calls[name, self.name] = certain(mask * (~np.isnan(scores.score)) * known.any(axis=1, keepdims=True))
         return Signal(value, calls)
 
 

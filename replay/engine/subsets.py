@@ -40,13 +40,13 @@ def best_of(code: np.ndarray, score: np.ndarray, right: np.ndarray, size: np.nda
     """
     valid = code >= 0
     ranked, _ = by_falling_score(code, score)
-    worth = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
-    found = np.empty((len(code), len(n)))
+    values = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
+    means = np.empty((len(code), len(n)))
     for one in np.unique(size):  # pools are of a few sizes
         of_size = size == one
-        found[of_size] = worth[of_size] @ _winner_shares(int(one), n, code.shape[1]).T
-    found[(valid & np.isnan(score)).any(axis=1)] = np.nan
-    return found
+        means[of_size] = values[of_size] @ _winner_shares(int(one), n, code.shape[1]).T
+    means[(valid & np.isnan(score)).any(axis=1)] = np.nan
+    return means
 
 
 def _winner_shares(size: int, n: Sequence[int], places: int) -> np.ndarray:
@@ -73,9 +73,9 @@ def majority(
     """
     examples, places = code.shape
     answers = int(code.max(initial=-1)) + 1
-    worth = np.zeros((examples, answers + 1))  # the last column: no answer yet
+    values = np.zeros((examples, answers + 1))  # the last column: no answer yet
     row, column = np.nonzero(code >= 0)
-    worth[row, code[row, column]] = right[row, column]
+    values[row, code[row, column]] = right[row, column]
     total, steps = np.zeros((examples, len(n))), max(n)
     weight = None if score is None else np.nan_to_num(score)
     for start in range(0, orders, ORDERS_AT_ONCE):
@@ -91,7 +91,7 @@ def majority(
         else:
             place = np.broadcast_to(np.arange(steps), seen.shape)
             leader = running_sums(seen, weight[rows, taken], place, answers)[:, np.asarray(n) - 1]
-        total += worth[rows, leader].reshape(len(drawn), examples, len(n)).sum(axis=0)
+        total += values[rows, leader].reshape(len(drawn), examples, len(n)).sum(axis=0)
     if score is not None:
         total[((code >= 0) & np.isnan(score)).any(axis=1)] = np.nan
     return total / orders
@@ -102,10 +102,10 @@ def leading_votes(seen: np.ndarray, answers: int, n: Sequence[int]) -> np.ndarra
 
     `seen` (R, S): the answer of each step, below 0 for none.
     """
-    kept = {number: place for place, number in enumerate(n)}
-    found = np.empty((len(seen), len(n)), np.int64)
+    columns = {number: place for place, number in enumerate(n)}
+    leaders = np.empty((len(seen), len(n)), np.int64)
     steps = np.broadcast_to(np.arange(max(n)), (len(seen), max(n)))
     for number, (_, _, leader) in enumerate(standings(seen[:, : max(n)], answers, steps), start=1):
-        if number in kept:
-            found[:, kept[number]] = leader
-    return found
+        if number in columns:
+            leaders[:, columns[number]] = leader
+    return leaders

@@ -219,10 +219,10 @@ def _counts(values: np.ndarray) -> np.ndarray:
 
 def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     """Walk one pool of a block."""
-    pool, fates = block.pools[walk.pool], None
+    pool, abandonment = block.pools[walk.pool], None
     if walk.abandon is not None and walk.cut is not None:
-        fates = fates_of(pool, walk.abandon)
-        pool = with_given_up(pool, block.pools[walk.cut], fates.given_up)
+        abandonment = fates_of(pool, walk.abandon)
+        pool = with_given_up(pool, block.pools[walk.cut], abandonment.given_up)
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
     keys = None
     if walk.permuted or walk.order.drawn:
@@ -230,8 +230,8 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     traces = _generated(pool, scores, walk, place, keys)
     generation = _generation_costs(pool, place, traces.code >= 0, walk.width)
-    if walk.abandon is not None and fates is not None:
-        checked = np.take_along_axis(fates.checked, place, axis=1)
+    if walk.abandon is not None and abandonment is not None:
+        checked = np.take_along_axis(abandonment.checked, place, axis=1)
         generation += _verification_costs(pool.scores[walk.abandon.verifier], place, checked)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
     steps = walk.order.steps(traces.shown(walk.order.reads))
@@ -261,7 +261,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         revealed=Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored),
         listwise=listwise,
         examples=block.examples,
-        fates=fates,
+        fates=abandonment,
     )
 
 

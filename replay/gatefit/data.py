@@ -103,15 +103,15 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which is not in the log"
     require_known(gate.action, contents.actions, lacking)
     bases = contents.bases(gate.action)
-    own = base or gate.base
-    if base is None and own not in bases:
+    base_pool = base or gate.base
+    if base is None and base_pool not in bases:
         raise MismatchError(
-            f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
+            f"gate file `{gate.path}` was fitted on base attempts of pool `{base_pool}`; here `{gate.action}` revises "
             f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
         )
-    gate.require(contents, own)
-    several = len(contents.revision_pools(gate.action, own)) > 1
-    return setting(log, gate.action, own, pool or (gate.pool if several else None))
+    gate.require(contents, base_pool)
+    several = len(contents.revision_pools(gate.action, base_pool)) > 1
+    return setting(log, gate.action, base_pool, pool or (gate.pool if several else None))
 
 
 def _available_features(at: GateSetting) -> GateInputs:
@@ -134,22 +134,22 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
     """
     if not names:
         return _available_features(at)
-    found = []
+    inputs = []
     for name in names:
         source, mark, rest = name.partition(":")
         if mark and source in ("feature", "verifier"):
             known = at.contents.features if source == "feature" else at.contents.verifiers
             require_known(rest, known, f"the log has no {source} `{rest}`")
-            found.append(gate_input(source, rest))
+            inputs.append(gate_input(source, rest))
         elif name in SERVED:
-            found.append(gate_input("signal", name))
-            found[-1].require_answers(at.contents, [str(at.base.pool)])
+            inputs.append(gate_input("signal", name))
+            inputs[-1].require_answers(at.contents, [str(at.base.pool)])
         elif name in at.contents.features:
-            found.append(gate_input("feature", name))
+            inputs.append(gate_input("feature", name))
         else:
             every = [*SERVED, *at.contents.features, *(f"verifier:{v}" for v in at.contents.verifiers)]
             require_known(name, every, f"no gate input is called `{name}`")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(inputs))
 
 
 def probe(features: GateInputs, at: GateSetting) -> GateFile:
@@ -180,10 +180,10 @@ def read_data(
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         read = np.stack([feature.read(block, base).value for feature in features], axis=1)
-        served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
-        keep = served & ~np.isnan(read).any(axis=1) if whole else served
-        empty += np.isnan(read[served]).sum(axis=0)
-        lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
+        complete = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
+        keep = complete & ~np.isnan(read).any(axis=1) if whole else complete
+        empty += np.isnan(read[complete]).sum(axis=0)
+        lost, unread = lost + int((~complete).sum()), unread + int((complete & ~keep).sum())
         values.append(read[keep])
         repair.append(label[keep])
         names.append(block.examples["example_id"].filter(pl.Series(keep)))
@@ -212,13 +212,13 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
     for where in dict.fromkeys(conditions):
         for name, count in read_data(at, where, inputs, whole=False).lacking.items():
             lacking[name] = lacking.get(name, 0) + count
-    kept = tuple(feature for feature in inputs if str(feature) not in lacking)
-    if not kept:
+    features = tuple(feature for feature in inputs if str(feature) not in lacking)
+    if not features:
         raise EmptyError(
             f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
         )
     note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"
-    return kept, (note,) if lacking else ()
+    return features, (note,) if lacking else ()
 
 
 ON, TUNE = "split = 'train'", "split = 'dev'"

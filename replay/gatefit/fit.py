@@ -118,15 +118,15 @@ def fit_gate(
             f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
         )
     table = curve(replace(branches, signal=scores))
-    found = calibration(scores, tuned.repair)
+    calibration_scores = calibration(scores, tuned.repair)
     best = best_threshold(table, below)
     if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
         best = -np.inf
-    document = _finished(draft, table, best, found, below)
+    document = _finished(draft, table, best, calibration_scores, below)
     gate = gate_file.gate_of(document, "the gate")
-    kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
+    fold_rows = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return _FittedGate(
-        gate, document, choice, table, found, kept if n_folds is not None else None,
+        gate, document, choice, table, calibration_scores, fold_rows if n_folds is not None else None,
         (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
     )  # fmt: skip
 
@@ -175,18 +175,18 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
 
 def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
-    told = f"{where}: {counted(count, 'example')} with a judged revision, {_told_repairs(repair)}"
+    text = f"{where}: {counted(count, 'example')} with a judged revision, {_told_repairs(repair)}"
     if fixes == 0 or (repair >= 1).all():
-        raise UnsuitableError(f"{told}, so they are of one class: take others")
+        raise UnsuitableError(f"{text}, so they are of one class: take others")
     if fixes < least:
-        raise EmptyError(f"{told}; at least {least} are needed: take more")
+        raise EmptyError(f"{text}; at least {least} are needed: take more")
 
 
 def _told_repairs(repair: np.ndarray) -> str:
     """Examples that some rollout repairs, which is what the least number is of, and their mean over rollouts."""
     total = float(repair.sum())
-    shown = f"{total:,.4g} repair{'' if total == 1 else 's'}"
-    return f"{int((repair > 0).sum()):,} of which some rollout repairs ({shown}, averaged over rollouts)"
+    text = f"{total:,.4g} repair{'' if total == 1 else 's'}"
+    return f"{int((repair > 0).sum()):,} of which some rollout repairs ({text}, averaged over rollouts)"
 
 
 def _folds(at: GateSetting, data: GateData, count: int) -> np.ndarray:

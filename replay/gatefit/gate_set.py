@@ -74,7 +74,7 @@ class GateFitting:
 
     def fit(self, action: str, kind: str, features: Sequence[str] = (), shown: str = "") -> tuple[GateFile, str] | None:
         """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
-        told = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
+        text = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
         refused = ""
         for names, rows in self.scopes:
             on = rows.on if MODELS[kind].fit is not None else None
@@ -87,23 +87,23 @@ class GateFitting:
                 refused = refused or str(error)
                 continue
             if rows is not self.scopes[0][1]:
-                self.notes.append(f"{told}: fitted on {names} together, because of the own examples: {refused}")
+                self.notes.append(f"{text}: fitted on {names} together, because of the own examples: {refused}")
             return replace(fitted.gate, path=f"{kind} gate for {action}"), names
-        self.notes.append(f"no {told}: {refused}")
+        self.notes.append(f"no {text}: {refused}")
         return None
 
     def own(
         self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), shown: str = ""
     ) -> list[NamedGate]:
         """The gate by its name, or nothing."""
-        found = self.fit(action, kind, features, shown)
-        return [NamedGate(policy, shown or part, part, *found)] if found is not None else []
+        result = self.fit(action, kind, features, shown)
+        return [NamedGate(policy, shown or part, part, *result)] if result is not None else []
 
 
 def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
     """The gate on cheap features of every action that has one, by action."""
-    made = [gate for name in actions for gate in fitting.own(name, "logistic", CHEAP, f"selective {name}")]
-    return {gate.action: gate for gate in made}
+    gates = [gate for name in actions for gate in fitting.own(name, "logistic", CHEAP, f"selective {name}")]
+    return {gate.action: gate for gate in gates}
 
 
 def rival_gates(
@@ -118,18 +118,18 @@ def rival_gates(
         return name if one == action else f"{name}: {one}"
 
     every = sorted(actions, key=lambda one: one != action)
-    found = [gate for one in every for gate in fitting.own(one, "trees", TREES, named_of("boosted-trees gate", one))]
+    gates = [gate for one in every for gate in fitting.own(one, "trees", TREES, named_of("boosted-trees gate", one))]
     for verifier in sorted(contents.verifiers):
         named = FIX.fullmatch(verifier)
         predicted = named["action"] if named else ""
         if predicted in actions:
             policy = f"selective {predicted}: {verifier}"
-            own = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
-            found += own.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
+            dataset_fitting = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
+            gates += dataset_fitting.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
     for name, feature in rules.items():
         for one in every if feature in contents.features else ():
-            found += fitting.own(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
-    return found
+            gates += fitting.own(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
+    return gates
 
 
 def given_gates(
@@ -157,20 +157,20 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
 
     `fitting` is that of the other data set.
     """
-    own = {gate.action: gate for gate in here if gate.part == CHEAP}
-    found = []
+    by_action = {gate.action: gate for gate in here if gate.part == CHEAP}
+    gates = []
     for gate in there:
-        at = own.get(gate.action)
+        at = by_action.get(gate.action)
         if gate.part != CHEAP or at is None or gate.fitted_on == at.fitted_on:
             continue
         common = [feature for feature in gate.file.features if feature in at.file.features]
-        policy, shown = f"{at.policy}: of {gate.fitted_on}", f"{CHEAP} of {gate.fitted_on}"
+        policy, label = f"{at.policy}: of {gate.fitted_on}", f"{CHEAP} of {gate.fitted_on}"
         if len(common) == len(gate.file.features):
-            found.append(replace(gate, policy=policy, shown=shown, part=ELSEWHERE))
+            gates.append(replace(gate, policy=policy, shown=label, part=ELSEWHERE))
         elif common:
             names = [feature.name if feature.source == "signal" else str(feature) for feature in common]
-            found += fitting.own(gate.action, "logistic", ELSEWHERE, policy, names, shown)
-    return found
+            gates += fitting.own(gate.action, "logistic", ELSEWHERE, policy, names, label)
+    return gates
 
 
 def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
@@ -180,8 +180,8 @@ def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
     names = ", ".join(fitted or tuned)
     if dataset is None or dataset not in fitted or dataset not in tuned or names == dataset:
         return [(names, rows)]
-    own = replace(rows, chosen=Rows(of_dataset(tune, dataset)), fitted=Rows(of_dataset(on, dataset)))
-    return [(dataset, own), (names, rows)]
+    dataset_rows = replace(rows, chosen=Rows(of_dataset(tune, dataset)), fitted=Rows(of_dataset(on, dataset)))
+    return [(dataset, dataset_rows), (names, rows)]
 
 
 def datasets_of(log: Log, condition: str) -> list[str]:
@@ -193,13 +193,13 @@ def datasets_of(log: Log, condition: str) -> list[str]:
 
 def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
     """Gate files of data sets, by the names of their files, from their gates by action; equal ones are one file."""
-    found: dict[str, dict[str, str]] = {}
+    by_action: dict[str, dict[str, str]] = {}
     for dataset, gates in acting.items():
         for action, gate in gates.items():
-            found.setdefault(action, {})[dataset] = write_text(gate.file.content)
+            by_action.setdefault(action, {})[dataset] = write_text(gate.file.content)
     return {
         f"gate-{action}.json" if len(set(texts.values())) == 1 else f"gate-{dataset}-{action}.json": text
-        for action, texts in found.items()
+        for action, texts in by_action.items()
         for dataset, text in texts.items()
     }
 

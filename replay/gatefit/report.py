@@ -65,7 +65,7 @@ class GateReport:
             )
             for row in self.rows.to_dicts()
         ]  # fmt: skip
-        warned, told = (
+        warned, remarks = (
             [str(one) for one in self.notes if (one.severity is Severity.WARNING) is loud] for loud in (True, False)
         )
         return Table(
@@ -81,7 +81,7 @@ class GateReport:
             above=(*((SIMULATED,) if self.simulated else ()), *warned),
             below=(
                 f"{self.examples:,} examples; Δ against never, {100 * self.level:g} % intervals from paired resamples.",
-                *told,
+                *remarks,
             ),
         )  # fmt: skip
 
@@ -123,22 +123,22 @@ def transfer_report(
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
     seen = overlap(data.plan.examples.frame, gate, at.log.digest())
-    told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids(seen)})"
+    text = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids(seen)})"
     if seen and not reuse:
-        raise LeakageError(f"{told}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
+        raise LeakageError(f"{text}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
     below = gate.direction == "below"
     branches = gather(data.plan, at.when(gate, below).one_gate)
     table = curve(branches)
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
-    notes = [warning("gate_reused", f"{told}: its numbers here flatter it")] if seen else []
+    notes = [warning("gate_reused", f"{text}: its numbers here flatter it")] if seen else []
     if data.without_revision or data.without_input:
-        told = (
+        text = (
             f"left out: {counted(data.without_revision, 'example')} without a judged revision, "
             f"{data.without_input:,} with a missing input of the gate{told_lacking(data.lacking)}"
         )
-        notes.append(note("left_out", told))
+        notes.append(note("left_out", text))
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
     return GateReport(
         rows=pl.DataFrame(rows),
@@ -157,9 +157,9 @@ def transfer_report(
 
 def _row(branches: Branches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
     on = branches.fires(threshold)
-    found = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in REPORTED if c in branches.kept}
-    gained = paired_interval(found["correct"], branches.kept["correct"], cluster=branches.unit, settings=settings)
-    numbers = {str(find(c).metric): None if np.isnan(v).any() else float(v.mean()) for c, v in found.items()}
+    values = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in REPORTED if c in branches.kept}
+    gained = paired_interval(values["correct"], branches.kept["correct"], cluster=branches.unit, settings=settings)
+    numbers = {str(find(c).metric): None if np.isnan(v).any() else float(v.mean()) for c, v in values.items()}
     difference = {"difference": gained.difference, "low": gained.low, "high": gained.high, "p_value": gained.p_value}
     return {"rule": name, "threshold": float(threshold), **numbers, **difference}
 
@@ -186,8 +186,8 @@ def predictions(
     fires = score < gate.threshold if gate.direction == "below" else score >= gate.threshold
     columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used", "prompt_tokens"]
     traces = at.log.scan("traces", [*columns, "completion_tokens"])
-    own = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
-    attempts = {row["example_id"]: row for row in collect(traces.filter(own), at.log).iter_rows(named=True)}
+    predicate = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
+    attempts = {row["example_id"]: row for row in collect(traces.filter(predicate), at.log).iter_rows(named=True)}
     seen = set(overlap(data.plan.examples.frame, gate, at.log.digest()))
     marks = {"simulated": True} if at.log.simulated else {}
     rows = []

@@ -77,10 +77,10 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         return replace(self, base=make(self.base), then=make(self.then))
 
     def resolve(self, contents: Contents) -> Self:
-        made = super().resolve(contents)
-        for one in made.gated:
+        policy = super().resolve(contents)
+        for one in policy.gated:
             one.resolve(contents)
-        return made
+        return policy
 
     # ---- a block ----
 
@@ -89,9 +89,9 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         *lower, last = self.gated
         path = on.path(last)
         for one in reversed(lower):
-            fires, own = one.fires(on), on.path(one)
-            against = _either(fires, own.outcome.against, path.outcome.against)
-            path = choose(fires, own, path, self.columns)
+            fires, gate_path = one.fires(on), on.path(one)
+            against = _either(fires, gate_path.outcome.against, path.outcome.against)
+            path = choose(fires, gate_path, path, self.columns)
             path = replace(path, outcome=replace(path.outcome, against=against))
         return path
 

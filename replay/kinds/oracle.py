@@ -121,8 +121,8 @@ class _AnyRight(_OracleRule, single=True):
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
         calls = CallSegment({(name, None): certain(on.astype(float)) for name, on in paid.items()})
-        made = Realization(np.ones(examples), (calls,))
-        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
+        realization = Realization(np.ones(examples), (calls,))
+        return PolicyPath(outcome, (realization,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """What the revisions read of the base, and its sample 0 in any case."""
@@ -167,28 +167,28 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
         candidates = self.candidates(block, first, names)
         best = _best(candidates)
         traces: list[tuple[str, int]] = []
-        made: list[Realization] = []
+        realizations: list[Realization] = []
         for number in np.unique(best):
             traces += candidates[number].traces
-            made += [one.where(best == number) for one in candidates[number].realizations]
-        outcome = mean_of(block, traces, made, reason, tuple(reasons))
+            realizations += [one.where(best == number) for one in candidates[number].realizations]
+        outcome = mean_of(block, traces, realizations, reason, tuple(reasons))
         chosen = None
         if self.single:
             slices = tuple(dict.fromkeys(name for name, _ in traces))
             where, which = np.zeros(len(best), dtype=np.int64), np.zeros(len(best), dtype=np.int64)
-            for (name, index), one in zip(traces, made, strict=True):
+            for (name, index), one in zip(traces, realizations, strict=True):
                 where[one.weight > 0], which[one.weight > 0] = slices.index(name), index
             chosen = ChosenTraces(slices, where, which)
-        return PolicyPath(outcome, tuple(made), chosen, {})
+        return PolicyPath(outcome, tuple(realizations), chosen, {})
 
     def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[_Candidate]:
         """The base attempt, then what it may choose of each entry of `of`, which `names` maps to its slice."""
-        found = [_candidate(block, base, base, [0], True)]
+        options = [_candidate(block, base, base, [0], True)]
         for entry in sorted(names):
             samples = list(range(block.pools[names[entry]].code.shape[1]))
             for group in [samples] if self.together else [[sample] for sample in samples]:
-                found.append(_candidate(block, base, names[entry], group, names[entry] == entry))
-        return found
+                options.append(_candidate(block, base, names[entry], group, names[entry] == entry))
+        return options
 
 
 class _BestExpectedAction(_BestAction, single=False, together=True):
@@ -244,7 +244,7 @@ RULES: Mapping[str, _OracleRule] = {
 
 def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> _Candidate:
     """The traces `samples` of a slice as one candidate."""
-    pool, made = block.pools[name], []
+    pool, realizations = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
     count = np.sum([pool.size > sample for sample in samples], axis=0)
     for sample in samples:
@@ -253,7 +253,7 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
             segment = CallSegment({(name, None): one_trace(pool, sample)})
         else:
             segment = revision(block, base, name, sample)
-        made.append(Realization(on / np.maximum(count, 1), (segment,)))
+        realizations.append(Realization(on / np.maximum(count, 1), (segment,)))
         costs = extra_cost(block, [segment], [])
         paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
         tokens += np.where(on, paid, 0.0)
@@ -261,7 +261,7 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
-    return _Candidate(name, [(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+    return _Candidate(name, [(name, sample) for sample in samples], realizations, mean, np.nan_to_num(cost, nan=np.inf))
 
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
@@ -381,17 +381,17 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     def needs(self, contents: Contents) -> Needs:
         if self.parts:
             return Needs()
-        found = Needs(pools=frozenset(name for name in (*self.of, self.base) if name in contents.pools))
+        requirements = Needs(pools=frozenset(name for name in (*self.of, self.base) if name in contents.pools))
         for name in self.of:
             if name not in contents.pools and self.base is not None:
-                found |= revisions(name, str(self.base), None)
-        return found
+                requirements |= revisions(name, str(self.base), None)
+        return requirements
 
     def slices(self, contents: Contents) -> frozenset[str]:
         if self.parts:
             return super().slices(contents)
-        own = frozenset([self.base] if isinstance(self.base, str) else [])
-        return own | {n if n in contents.pools else slice_name(n, str(self.base)) for n in self.of}
+        pools = frozenset([self.base] if isinstance(self.base, str) else [])
+        return pools | {n if n in contents.pools else slice_name(n, str(self.base)) for n in self.of}
 
     # ---- a block ----
 

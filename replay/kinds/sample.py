@@ -250,12 +250,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
-        made = self
+        policy = self
         for settings in self.learns:
-            plain = made.filled(conformal=None)
+            plain = policy.filled(conformal=None)
             shared, fitted = plain._fits()[settings.key]
-            made = made.filled(**{settings.key: fit(made, settings, shared, fitted)})
-        return made
+            policy = policy.filled(**{settings.key: fit(policy, settings, shared, fitted)})
+        return policy
 
     def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
         """By the key of what is learnt: what policies share that share the fit, and the fit of a block."""
@@ -328,12 +328,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
             for key in keys:
                 policy = walked[key]
-                found = cut(trajectory, policy.cutting(on.block))
-                extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
-                sums[key].add(trajectory, policy.selector, found, extra)
+                stops = cut(trajectory, policy.cutting(on.block))
+                extra = None if at_end is None or stops.called is None else at_end * stops.called[:, None]
+                sums[key].add(trajectory, policy.selector, stops, extra)
                 if policy.conformal is not None:
                     plain = sums[key].outcome()
-                    with_sets[key] = measure_sets(on.block, trajectory, found.step, policy.conformal, plain)
+                    with_sets[key] = measure_sets(on.block, trajectory, stops.step, policy.conformal, plain)
         for key, policy in walked.items():
             on.keep(policy, with_sets.get(key) or sums[key].outcome())
 
@@ -539,8 +539,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
         return None
     settings = record["settings"]
     name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
-    own = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
-    late = next((token for _, token in own if not 0 <= token < tokens), None)
+    verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
+    late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
     if late is not None:
         return f"states at token {late}"
     for given in settings["inputs"]:
@@ -576,9 +576,9 @@ def _payable(
     """The verifications of the traces `within` (E, T) that a policy may pay: by its verifier, and to give traces up."""
     valid = pool.code >= 0
     if abandon is not None:
-        fates = fates_of(pool, abandon)
-        valid &= ~fates.given_up
-        yield Payable(pool.name, abandon.verifier, within & fates.checked)
+        abandonment = fates_of(pool, abandon)
+        valid &= ~abandonment.given_up
+        yield Payable(pool.name, abandon.verifier, within & abandonment.checked)
     if verifier is not None:
         yield Payable(pool.name, verifier, within & valid, unscored)
 
@@ -586,10 +586,10 @@ def _payable(
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
     """Of the traces `within` (E, T) that are given up: how many have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
-    given_up = fates_of(logged, abandon).given_up & within
+    abandoned = fates_of(logged, abandon).given_up & within
     for cost in SECONDS:
         lacks = np.isnan(cut_short.costs[cost]) & ~np.isnan(logged.costs[cost])
-        if count := int((given_up & lacks).sum()):
+        if count := int((abandoned & lacks).sum()):
             yield Remark(NO_SECONDS, seconds_column(cost, abandon.tokens), count)
 
 

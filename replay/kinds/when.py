@@ -104,14 +104,14 @@ class When(Policy, kind="when", inner=("base", "then")):
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        made = super().resolve(contents)
-        slices = made.base.slices(contents)
+        policy = super().resolve(contents)
+        slices = policy.base.slices(contents)
         with errors_of(self.name):
-            for one in made.gate.thresholds():
+            for one in policy.gate.thresholds():
                 one.require(contents, slices)
                 if one.file is not None:
-                    made._check_file(one.file, contents)
-        return made
+                    policy._check_file(one.file, contents)
+        return policy
 
     def _check_file(self, gate: GateFile, contents: Contents) -> None:
         """Raise unless a gate file was fitted for sample 0 of the base's pool, and for the action of `then`."""
@@ -126,7 +126,7 @@ class When(Policy, kind="when", inner=("base", "then")):
                 f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, not of `{base}`; "
                 "fit one for it"
             )
-        revised = [found for part in nested(self.then) if (found := part.revises) is not None]
+        revised = [revision for part in nested(self.then) if (revision := part.revises) is not None]
         if {action for action, _ in revised} != {gate.action}:
             has = listed(sorted({action for action, _ in revised})) or "none"
             raise MismatchError(
@@ -142,14 +142,14 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise where its gate adds up more log-probabilities than any trace of its base's pool has."""
-        asked = [one.tokens for one in self.gate.thresholds() if one.tokens is not None]
+        counts = [one.tokens for one in self.gate.thresholds() if one.tokens is not None]
         pools = sorted(self.base.slices(contents) & contents.pools)
-        if not asked or not pools:
+        if not counts or not pools:
             return
         most = longest_suffix(log, pools)
-        if max(asked) > most:
+        if max(counts) > most:
             raise self.refuse(
-                f"signal `suffix_logprob` asks for the last {max(asked):,} log-probabilities; the longest list in "
+                f"signal `suffix_logprob` asks for the last {max(counts):,} log-probabilities; the longest list in "
                 f"{listed(pools)} has {most:,}"
             )
 
@@ -209,15 +209,15 @@ class When(Policy, kind="when", inner=("base", "then")):
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
         base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
-        made = [Realization(one.weight, (*one.segments, gate)).where(~fires) for one in base.realizations]
+        realizations = [Realization(one.weight, (*one.segments, gate)).where(~fires) for one in base.realizations]
         for first in base.realizations:
             for one in then.realizations:
                 weight = first.weight * one.weight * fires
                 segments = (*first.segments, gate, *one.segments)
-                made.append(Realization(weight, tuple(s.where(weight > 0) for s in segments)))
+                realizations.append(Realization(weight, tuple(s.where(weight > 0) for s in segments)))
         chosen = either(fires, then.chosen, base.chosen)
-        kept = tuple(one for one in made if one.weight.any())
-        return PolicyPath(outcome, kept, chosen, union([base.gate, parts.gate]))
+        weighted = tuple(one for one in realizations if one.weight.any())
+        return PolicyPath(outcome, weighted, chosen, union([base.gate, parts.gate]))
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         parts = self.gated(on)
@@ -237,12 +237,12 @@ class When(Policy, kind="when", inner=("base", "then")):
                     "holds": bool(alone[0]),
                 }
             )
-        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
+        text = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
         if len(rows) > 1:
-            said += f" (fires where {self.gate.says})"
+            text += f" (fires where {self.gate.says})"
         if null[0] and any(row["value"] is None for row in rows):
-            said += "; the base has no answer, so what is not logged counts as firing"
-        yield Stage("the gate", pl.DataFrame(rows, schema_overrides={"value": pl.Float64}), said)
+            text += "; the base has no answer, so what is not logged counts as firing"
+        yield Stage("the gate", pl.DataFrame(rows, schema_overrides={"value": pl.Float64}), text)
         for one in self.gate.thresholds():
             if one.file is not None:
                 yield Stage(f"what {one.describe()} reads", self._inputs(on, one))

@@ -269,8 +269,8 @@ def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, i
     if not len(right):
         raise EmptyError(f"{argument('train_on')} ({where}) holds on no judged trace that has an input: take others")
     if right.min() == right.max():
-        told = "right" if right[0] else "wrong"
-        raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {told}: take others")
+        label = "right" if right[0] else "wrong"
+        raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {label}: take others")
 
 
 def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
@@ -301,19 +301,19 @@ def _score_rows(material: Material, scores: np.ndarray, folds: np.ndarray, secon
 
 def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     traces, settings, held = dealt.material.traces, dealt.material.settings, dealt.material.held
-    made = []
+    notes = []
     rarer = min(share, 1 - share)
     if rarer < RARE:
         which = "right" if share < 0.5 else "wrong"
-        made.append(
+        notes.append(
             warning("rare_class", f"only {rarer:.1%} of the training rows are of {which} traces: too few to learn from")
         )
     if (traces.fold != NO_FOLD).any():
-        made.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
+        notes.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
     if dealt.lacking:
         named = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
         more = ", …" * (len(dealt.lacking) > MOST_NAMED)
-        made.append(
+        notes.append(
             note(
                 "one_class",
                 f"{counted(len(dealt.lacking), 'place')} left out, where the training rows are all right or all wrong "
@@ -325,17 +325,17 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     if some:
         count = counted(some, "trace")
         size = len(dealt.material.places)
-        made.append(note("some_places", f"{count} had states at only some of the {size} places"))
+        notes.append(note("some_places", f"{count} had states at only some of the {size} places"))
     lost = int((dealt.chosen & ~held).sum())
     if lost:
         what = "hidden states at these places" if STATES in settings.inputs else "inputs"
-        made.append(note("without_inputs", f"{counted(lost, 'trace')} to train on had no {what}"))
+        notes.append(note("without_inputs", f"{counted(lost, 'trace')} to train on had no {what}"))
     unscored = int((held & ~scored).sum())
     if unscored:
-        made.append(
+        notes.append(
             note("unscored", f"{counted(unscored, 'trace')} of questions that were trained on got no score (no folds)")
         )
-    return made
+    return notes
 
 
 def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -452,14 +452,14 @@ def _scores_without(
     }
     fits = material.fit(parts, values)
     at = material.names.index(verifier)
-    found = {}
+    by_folds = {}
     for number, one in enumerate(unseen):
         keep = material.held & np.isin(folds, list(one))
         table = material.score(fits, np.full(len(keep), number), keep, values.get(number))[:, at]
         known = ~np.isnan(table)
-        own = material.traces.keys["trace_id"].filter(pl.Series(known))
-        found[one] = dict(zip(own.to_list(), table[known].tolist(), strict=True))
-    return found
+        trace_ids = material.traces.keys["trace_id"].filter(pl.Series(known))
+        by_folds[one] = dict(zip(trace_ids.to_list(), table[known].tolist(), strict=True))
+    return by_folds
 
 
 def _with_scores(
@@ -472,11 +472,11 @@ def _with_scores(
     ids, which = material.traces.keys["trace_id"].to_list(), list(by)
     for name, of_sets in scores.items():
         column = material.traces.names.index(f"{INPUT}{name}")
-        own = (
+        cells = (
             of_sets[one].get(trace, np.nan) if one is not None else np.nan
             for trace, one in zip(ids, which, strict=True)
         )
-        values[:, column] = np.fromiter(own, np.float32, len(ids))
+        values[:, column] = np.fromiter(cells, np.float32, len(ids))
     return values
 
 
@@ -506,9 +506,9 @@ def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
 def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:
     """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
-    asked = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
+    questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     then = record["trained_on"]
-    if set(question_hashes(collect(asked, log), then["log"])) != set(then["questions"]):
+    if set(question_hashes(collect(questions, log), then["log"])) != set(then["questions"]):
         raise LeakageError(
             f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it anew under another name"

@@ -376,5 +376,5 @@ class ModelRows:
                 f"a model of kind `{what}` needs its {self.count:,} rows of {self.columns:,} numbers at once "
                 f"({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
             )
-        made = [RowBatch(one.values.copy(), one.trace, one.place) for one in self.batches()]
-        return RowBatch(*(np.concatenate(one) for one in zip(*made, strict=True)))
+        batches = [RowBatch(one.values.copy(), one.trace, one.place) for one in self.batches()]
+        return RowBatch(*(np.concatenate(one) for one in zip(*batches, strict=True)))

@@ -73,7 +73,7 @@ def _fit_boosted(
         else:
             data = xgboost.QuantileDMatrix(passes, max_bin=BINS, nthread=threads)
         trace = np.concatenate([one.trace for one in _traces(rows)])
-        made = []
+        documents = []
         for part in parts:
             inside = part[trace]
             data.set_info(weight=inside.astype(np.float32))
@@ -84,9 +84,9 @@ def _fit_boosted(
                 "nthread": threads,
             }  # fmt: skip
             booster = xgboost.train(learning, data, settings.rounds)
-            made.append(json.loads(booster.save_raw("json")))
+            documents.append(json.loads(booster.save_raw("json")))
         del data, passes  # which remove their files themselves
-    return made
+    return documents
 
 
 def _cores() -> int:
@@ -137,7 +137,7 @@ def _fit_network(
 ) -> list[Document]:  # fmt: skip
     """A chain of layers for each part of the traces; of networks those of the epoch best on held-out questions."""
     whole = rows.whole(kind)
-    made: list[Document] = []
+    documents: list[Document] = []
     for part in parts:
         inside = part[whole.trace]
         values = whole.values[inside]
@@ -148,8 +148,8 @@ def _fit_network(
         read = _standard(values, centre, scale)
         trace = whole.trace[inside]
         layers = learner(read, labels[trace].astype(int), groups[trace], settings.seed)
-        made.append({"centre": centre.tolist(), "scale": scale.tolist(), "layers": layers})
-    return made
+        documents.append({"centre": centre.tolist(), "scale": scale.tolist(), "layers": layers})
+    return documents
 
 
 def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -224,9 +224,9 @@ def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.n
             loss.backward()
             learning.step()
         with torch.no_grad():
-            told = _loss(torch.sigmoid(forward(values[held])).numpy(), right[held])
-        if told < lowest:
-            lowest = told
+            held_loss = _loss(torch.sigmoid(forward(values[held])).numpy(), right[held])
+        if held_loss < lowest:
+            lowest = held_loss
             blocks = zip(gates, ups, downs, strict=True)
             inner = [{"gate": written(g), "up": written(u), "down": written(d)} for g, u, d in blocks]
             best = [written(first), *inner, written(last)]

@@ -178,18 +178,18 @@ def score_table(
     """
     table = np.full((len(traces.right), len(traces.places)), np.nan)
     for place, trace, state in rows:
-        asked = ~traces.train[trace]
-        scores = _probe_scores(state, traces.right[trace], traces.unit[trace], train[trace], asked, settings)
+        mask = ~traces.train[trace]
+        scores = _probe_scores(state, traces.right[trace], traces.unit[trace], train[trace], mask, settings)
         if scores is not None:
-            table[trace[asked], place] = scores
+            table[trace[mask], place] = scores
     return table
 
 
 def joint(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
     """The mean (N,) of the scores (N, P) that a trace has at some places, NaN where it has none."""
-    own = table if places is None else table[:, list(places)]
-    count = (~np.isnan(own)).sum(axis=1)
-    return np.where(count > 0, np.nansum(own, axis=1) / np.maximum(count, 1), np.nan)
+    columns = table if places is None else table[:, list(places)]
+    count = (~np.isnan(columns)).sum(axis=1)
+    return np.where(count > 0, np.nansum(columns, axis=1) / np.maximum(count, 1), np.nan)
 
 
 def pooled(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
@@ -214,14 +214,14 @@ def mean_area(areas: Sequence[Influenced]) -> Influenced:
 
 def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
     """What each place is worth on the measured traces, by layer and token."""
-    on, made = ~traces.train, []
+    on, areas = ~traces.train, []
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
         if not np.isnan(score[on]).all():
-            told = pooled(traces, score, on), within(traces, score, on)
+            influences = pooled(traces, score, on), within(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
-            made.append(PlaceArea(layer, token, count, *(one.interval(level) for one in told)))
-    return tuple(made)
+            areas.append(PlaceArea(layer, token, count, *(one.interval(level) for one in influences)))
+    return tuple(areas)
 
 
 def transfer(
@@ -234,7 +234,7 @@ def transfer(
     training traces of each part, by default all of them. Parts without enough to train on, or without right and wrong
     traces to measure, are left out.
     """
-    found: dict[tuple[str, str], Influenced] = {}
+    areas: dict[tuple[str, str], Influenced] = {}
     held = list(traces.at(places))
     for trained, inside in parts.items():
         train = inside & traces.train if trained_on is None else trained_on[trained]
@@ -244,8 +244,8 @@ def transfer(
             scores = [joint(table, places)] if together else [table[:, place] for place in places]
             area = mean_area([pooled(traces, score, on) for score in scores])
             if not np.isnan(area.estimate):
-                found[trained, measured] = area
-    return found
+                areas[trained, measured] = area
+    return areas
 
 
 def own_less(areas: Mapping[tuple[str, str], Influenced], level: float = 0.95) -> dict[tuple[str, str], PairedInterval]:

@@ -67,7 +67,7 @@ class VerifierReport:
         names = fitted.verifiers
         what = f"`{names[0]}`" if len(names) == 1 else counted(len(names), "verifier")
         return (
-            *(str(told) for told in fitted.notes),
+            *(str(note) for note in fitted.notes),
             f"trained on {counted(fitted.rows, 'row')}{places}, {counted(len(fitted.trained), 'example')}, "
             f"{fitted.right:.1%} of the rows right; {fitted.folds} folds; {seconds['training']:.1f} s, scoring "
             f"{seconds['scoring']:.1f} s",
@@ -77,12 +77,12 @@ class VerifierReport:
     @property
     def rows(self) -> pl.DataFrame:
         """What every signal is worth: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
-        return worth_rows(worth for _, worth in self.worth)
+        return worth_rows(measures for _, measures in self.worth)
 
     def tables(self) -> Iterator[Table]:
         """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
-        for which, worth in self.worth:
-            yield from worth_tables(worth, which)
+        for which, measures in self.worth:
+            yield from worth_tables(measures, which)
 
     def _repr_html_(self) -> str:
         from toolkit.show.tables.html import paragraph
@@ -128,8 +128,8 @@ def fit_verifier(
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
     extended = _add_verifier(log, fitted)
-    worth = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
-    return VerifierReport(fitted, extended, tuple(worth))
+    measures = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
+    return VerifierReport(fitted, extended, tuple(measures))
 
 
 def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
@@ -176,8 +176,8 @@ def _document(fitted: FittedVerifier) -> dict[str, Any]:
 
 def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[str, Any]:
     ids = fitted.trained
-    asked = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    questions = collect(asked, log).sort("example_id")
+    scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
+    questions = collect(scan, log).sort("example_id")
     extra = {"xgboost": import_xgboost("the record").__version__} if fitted.settings.model == "xgboost" else {}
     states = log.shards.get(f"hidden_states/{fitted.states}", ())
     return {

@@ -132,11 +132,11 @@ class Policy(ClassFacts, ABC):
 
         Raises ThinkbackError for anything wrong.
         """
-        made = dict(table)
+        values = dict(table)
         for key in (name.rstrip("_") for name in cls.inner):
             if isinstance(table.get(key), Mapping):
-                made[key] = read_policy(table[key], f"{table.get('name', '')}: {key}", own)
-        return from_table(cls, made)
+                values[key] = read_policy(table[key], f"{table.get('name', '')}: {key}", own)
+        return from_table(cls, values)
 
     @property
     def parts(self) -> tuple[Policy, ...]:
@@ -206,8 +206,8 @@ class Policy(ClassFacts, ABC):
     @cached_property
     def cache_key(self) -> Hashable:
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
-        own = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
-        key = type(self), *(getattr(self, name) for name in own)
+        names = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
+        key = type(self), *(getattr(self, name) for name in names)
         return key if likeness(key) is key else id(self)
 
     def refuse(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
@@ -216,15 +216,15 @@ class Policy(ClassFacts, ABC):
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
-        made: dict[str, Any] = {n: make(part) for n in self.inner if isinstance(part := getattr(self, n), Policy)}
-        return self.filled(**made) if made else self
+        parts: dict[str, Any] = {n: make(part) for n in self.inner if isinstance(part := getattr(self, n), Policy)}
+        return self.filled(**parts) if parts else self
 
     def filled(self, **values: Any) -> Self:
         """The policy with values that the program fills in or has read, which nothing checks again."""
-        made = object.__new__(type(self))
+        policy = object.__new__(type(self))
         for one in fields(self):
-            object.__setattr__(made, one.name, values[one.name] if one.name in values else getattr(self, one.name))
-        return made
+            object.__setattr__(policy, one.name, values[one.name] if one.name in values else getattr(self, one.name))
+        return policy
 
     def require_parts(self) -> None:
         """Read tables in inner fields, and raise unless each holds a policy that can be part of another one."""
@@ -362,13 +362,13 @@ class Evaluator:
         self._by_name = {policy.name: policy for policy in policies}
         self._made: dict[Hashable, Any] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
-        kept = (p.cache_key for q in policies for p in nested(q) if paths or p is not q or q.name in names)
-        self.traced = frozenset(kept)
+        keys = (p.cache_key for q in policies for p in nested(q) if paths or p is not q or q.name in names)
+        self.traced = frozenset(keys)
         by_kind: dict[type[Policy], dict[Hashable, Policy]] = {}
         for part in (part for policy in policies for part in nested(policy)):
             by_kind.setdefault(type(part), {})[part.cache_key] = part
-        for kind, found in by_kind.items():
-            kind.prepare(list(found.values()), self)
+        for kind, members in by_kind.items():
+            kind.prepare(list(members.values()), self)
 
     def outcomes(self) -> list[Outcome]:
         """Outcomes of the policies in their order, with what each fixes and flips against the one that it names."""
@@ -378,8 +378,8 @@ class Evaluator:
         """Outcome of a policy, with what it fixes and flips against the one that it names."""
         if policy.against is None:
             return self.outcome(policy)
-        theirs = self.path(self._by_name[policy.against])
-        return replace(self.outcome(policy), against=compare(self.block, self.path(policy), theirs))
+        base = self.path(self._by_name[policy.against])
+        return replace(self.outcome(policy), against=compare(self.block, self.path(policy), base))
 
     def where_act(self, acting: frozenset[str]) -> Evaluator:
         """The same with others acting; what does not depend on it is still made once."""

@@ -157,5 +157,5 @@ def gate_of(document: Any, path: str) -> GateFile:
         import_xgboost(f"gate file `{path}`", document["model"]["version"])
     features = tuple(gate_input(one["source"], one["name"]) for one in document["features"])
     threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
-    told = {name: document[name] for name in ("action", "base", "pool", "direction") if name in document}
-    return GateFile(path, document["sha256"], document["kind"], features, threshold, document, **told)
+    settings = {name: document[name] for name in ("action", "base", "pool", "direction") if name in document}
+    return GateFile(path, document["sha256"], document["kind"], features, threshold, document, **settings)

@@ -178,11 +178,11 @@ class Threshold(Gate):
 
     def signal_on(self, block: LogBlock, path: PolicyPath) -> Signal:
         """Its signal on the chosen traces of a path."""
-        found = [one.read(block, path) for one in self.inputs]
+        signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
-            return found[0]
-        values = np.stack([one.value for one in found], axis=1)
-        return Signal(self.file.probabilities(values), union(one.calls for one in found))
+            return signals[0]
+        values = np.stack([one.value for one in signals], axis=1)
+        return Signal(self.file.probabilities(values), union(one.calls for one in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the signal is past the threshold.
@@ -197,10 +197,10 @@ class Threshold(Gate):
 
     def record(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        kept = {name: value for name, value in settings.items() if value is not None and value is not False}
+        entries = {name: value for name, value in settings.items() if value is not None and value is not False}
         if self.shares is not None:
-            kept["below" if self.falling else "at_least"] = {"quantiles": self.shares}
-        return kept | ({"file": self.file.record()} if self.file is not None else {})
+            entries["below" if self.falling else "at_least"] = {"quantiles": self.shares}
+        return entries | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
         given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
@@ -259,8 +259,8 @@ class _Combined(Gate):
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Its gates together; it cannot be read where one of them cannot."""
-        found = [gate.fires(signals, null_answer) for gate in self.gates]
-        return self.join.reduce([on for on, _ in found]), np.logical_or.reduce([missing for _, missing in found])
+        results = [gate.fires(signals, null_answer) for gate in self.gates]
+        return self.join.reduce([on for on, _ in results]), np.logical_or.reduce([missing for _, missing in results])
 
     def record(self) -> dict[str, Any]:
         return {self.key: [gate.record() for gate in self.gates]}

@@ -51,8 +51,8 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
     the SQL condition `where`, which the suite then has as its own.
     Raises ThinkbackError for a log that cannot be read.
     """
-    found, contents = opened(log)
-    facts = read_facts(found, contents, where)
+    opened_log, contents = opened(log)
+    facts = read_facts(opened_log, contents, where)
     sections = {
         "One attempt": [*_singles(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
@@ -64,7 +64,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
     split = has_test(facts.columns.get("split"))
     where = TEST if where is None and split else where
     command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
-    head = [f"The standard suite for the log `{found.name}`: edit it, then `{command}`."]
+    head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
     head += [f"Left out: {what}." for what in facts.left_out]
     if where is None:
         head.append("There is no test split: what a verifier was trained on may be among the examples.")
@@ -183,9 +183,9 @@ def _oracles(facts: Facts) -> Iterator[Table]:
     for action, base, _ in sorted(facts.revisions):
         if action not in actions.setdefault(base, []):
             actions[base].append(action)
-    for base, own in actions.items():
+    for base, base_actions in actions.items():
         name = "the best action" if len(actions) == 1 else f"the best action on {base}"
-        yield _named(name, {"kind": "oracle", "rule": "action", "base": base, "of": own})
+        yield _named(name, {"kind": "oracle", "rule": "action", "base": base, "of": base_actions})
 
 
 def _powers(most: int) -> list[int]:

@@ -128,8 +128,8 @@ OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
 
 
 def _trace_columns(contents: Contents) -> list[str]:
-    own = [name for name in OF_TRACES if name in contents.trace_columns]
-    return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *own]
+    columns = [name for name in OF_TRACES if name in contents.trace_columns]
+    return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *columns]
 
 
 def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
@@ -138,11 +138,11 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
     least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
-    found = counts.group_by("pool").agg(
+    sizes = counts.group_by("pool").agg(
         size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
         short=(pl.col("traces") <= least).sum(), examples=pl.len(),
     )  # fmt: skip
-    frame = collect(found.sort("pool"), log)
+    frame = collect(sizes.sort("pool"), log)
     groups = _longer(log, counts, examples, frame) if "dataset" in examples.columns else {}
     uneven = frame.filter(pl.col("fewest") < pl.col("most"))["pool"]
     lines = [
@@ -159,15 +159,15 @@ def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.Da
     least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
     own = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(sizes.select("pool", "size"), on="pool")
-    found = {}
+    hints = {}
     for (pool,), rows in own.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
         names = rows["dataset"].to_list()
         verb, quoted = "has" if len(names) == 1 else "have", names[0].replace("'", "''")
-        found[str(pool)] = (
+        hints[str(pool)] = (
             f", but data set {listed(names, MOST_NAMED)} {verb} more, with a suite of its own where "
             f"`dataset = '{quoted}'`"
         )
-    return found
+    return hints
 
 
 def _scores(
@@ -180,31 +180,31 @@ def _scores(
     first = pl.col("sample_index") < pl.col("pool").replace_strict(sizes, default=0)
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
     valid = valid.select("trace_id", "example_id", "pool")
-    asked = valid.group_by("pool", "example_id").agg(asked=pl.len())
+    answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
     joined = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
         scored=pl.col("score").is_not_null().sum(),
         lowest=pl.col("score").min(),
         highest=pl.col("score").max(),
     )  # fmt: skip
-    served = joined.join(asked, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
+    coverage = joined.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
         served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
         highest=pl.col("highest").max(),
     )  # fmt: skip
-    whole = asked.group_by("pool").agg(examples=pl.len())
-    frame = collect(served.join(whole, on="pool").sort("pool", "verifier"), log)
-    found: dict[str, list[ScoreRange]] = {}
+    whole = answers.group_by("pool").agg(examples=pl.len())
+    frame = collect(coverage.join(whole, on="pool").sort("pool", "verifier"), log)
+    ranges: dict[str, list[ScoreRange]] = {}
     left_out = []
     for pool, verifier, count, lowest, highest, examples in frame.select(
         "pool", "verifier", "served", "lowest", "highest", "examples"
     ).iter_rows():
         if count >= SERVED * examples:
-            found.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
+            ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
         else:
             left_out.append(
                 f"verifier `{verifier}`, which scored every answer on {count:,} of {examples:,} "
                 f"examples of pool `{pool}`"
             )
-    return found, left_out
+    return ranges, left_out
 
 
 def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
@@ -222,12 +222,12 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
     quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in SHARES]
     logged = [pl.col(name).is_not_null().mean().alias(name) for name in numbers]
     frame = collect(first.group_by("pool").agg(*shares, *quantiles, *logged), log)
-    found: dict[str, list[_DoubtSignal]] = {}
+    signals: dict[str, list[_DoubtSignal]] = {}
     for row in frame.iter_rows(named=True):
-        own = found.setdefault(row["pool"], [])
-        own += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
+        pool_signals = signals.setdefault(row["pool"], [])
+        pool_signals += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
             values = {share: row[f"{name}{share}"] for share in SHARES}
             if (row[name] or 0.0) >= SERVED and values[SHARES[0]] != values[SHARES[-1]]:
-                own.append(_DoubtSignal("signal", name, values))
-    return found
+                pool_signals.append(_DoubtSignal("signal", name, values))
+    return signals

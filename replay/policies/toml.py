@@ -73,11 +73,11 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
-    own = own_rules(rules)
+    rule_classes = own_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Suite):
-        file = _parse(source.text, "the suite", own)
+        file = _parse(source.text, "the suite", rule_classes)
         return replace(file, where=source.where, by=source.by, left_out=source.left_out, standard=True)
     if isinstance(source, Policy):
         return PolicyFile((source,))
@@ -88,7 +88,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
         if not inline and "=" in str(source) and not Path(source).exists():
             raise NotFoundError(f"no file of policies is called `{source}`; a TOML text has several lines")
         text = str(source) if inline else read_text(source, f"the policies in {source}")
-        return _parse(text, "policies" if inline else str(source), own)
+        return _parse(text, "policies" if inline else str(source), rule_classes)
     return PolicyFile(tuple(source))
 
 
@@ -105,8 +105,8 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for made, swept, size in _expand(table)
-            for policy in [read_policy(_copied(made, _plain), made.get("name", ""), own)]
+            for entry, swept, size in _expand(table)
+            for policy in [read_policy(_copied(entry, _plain), entry.get("name", ""), own)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
@@ -183,13 +183,13 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
         _put(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
-        made = _copied(plain)
-        own = []
+        entry = _copied(plain)
+        settings = []
         for (path, _), value in zip(swept, choice, strict=True):
-            _put(made, path, value)
-            own.append((".".join(path), value))
-        made["name"] = f"{name}[{', '.join(f'{key}={_spell(value)}' for key, value in own)}]"
-        yield made, tuple(own), size
+            _put(entry, path, value)
+            settings.append((".".join(path), value))
+        entry["name"] = f"{name}[{', '.join(f'{key}={_spell(value)}' for key, value in settings)}]"
+        yield entry, tuple(settings), size
 
 
 def _spell(value: object) -> str:

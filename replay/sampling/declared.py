@@ -131,8 +131,8 @@ class Rule(ClassFacts, ABC):
         super().__init_subclass__(**facts)
         if "name" not in vars(cls) and not isinstance(getattr(cls, "name", ""), property):
             cls.name = cls.__name__
-        if not isinstance(said := vars(cls).get("reads", property()), property):
-            cls.reads = _names_read(said, f"{cls.noun} `{cls.name}`")  # type: ignore[assignment, method-assign]
+        if not isinstance(reads := vars(cls).get("reads", property()), property):
+            cls.reads = _names_read(reads, f"{cls.noun} `{cls.name}`")  # type: ignore[assignment, method-assign]
 
     def __post_init__(self) -> None:
         self._check()
@@ -201,8 +201,8 @@ class Own(Rule):
     def declared(self) -> frozenset[str] | None:
         """What it says that it reads; None where it does not say."""
         with own_code(self.said):
-            said = getattr(self.rule, "reads", None)
-        return None if said is None else _names_read(said, self.said)
+            reads = getattr(self.rule, "reads", None)
+        return None if reads is None else _names_read(reads, self.said)
 
 
 def rule_name(rule: type) -> str:

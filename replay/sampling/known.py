@@ -119,9 +119,9 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
         require_known(key, _parameters(ORDERS[name]), f"unknown key `{key}` in `order`")
         if key in table:
             raise ConflictError(f"`{key}` stands in the policy and in its `order`; leave out one of them")
-    own = {key: value for key, value in values.items() if key not in keys}
+    parameters = {key: value for key, value in values.items() if key not in keys}
     shared = {key: value for key, value in values.items() if key in keys}
-    return {**table, **shared, "order": from_table(ORDERS[name], own, "order") if own else name}
+    return {**table, **shared, "order": from_table(ORDERS[name], parameters, "order") if parameters else name}
 
 
 def order_given(given: Any, keys: Collection[str]) -> str | Order:
@@ -132,8 +132,8 @@ def order_given(given: Any, keys: Collection[str]) -> str | Order:
     for field in both:
         if field.default is MISSING or getattr(given, field.name) != field.default:
             raise ConflictError(f"`{field.name}` of `order` is a key of the policy: give it there")
-    own = len(both) < len(_parameters(type(given)))
-    return given if own or ORDERS.get(given.name) is not type(given) else given.name
+    has_parameters = len(both) < len(_parameters(type(given)))
+    return given if has_parameters or ORDERS.get(given.name) is not type(given) else given.name
 
 
 def order_of(given: str | Order, keys: Mapping[str, Any]) -> Order:

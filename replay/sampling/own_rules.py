@@ -34,11 +34,11 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
     if rules is None:
         return {}
     if not isinstance(rules, str | Path):
-        own = [rules] if isinstance(rules, type) else list(rules)
-        for rule in own:
+        classes = [rules] if isinstance(rules, type) else list(rules)
+        for rule in classes:
             if not _is_rule(rule):
                 raise InvalidError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
-        return {rule.__name__: rule for rule in own}
+        return {rule.__name__: rule for rule in classes}
     path = Path(rules)
     if not path.is_file():
         raise NotFoundError(f"no file of stopping rules or selects at {path}")
@@ -50,14 +50,14 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
     with own_code(str(path), "does not load"):
         spec.loader.exec_module(module)
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
-    found = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
+    by_name = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
     for item in mine:
-        if item.__name__ not in found and any(hasattr(item, name) for name in (*STOP_METHODS, *SELECT_METHODS)):
+        if item.__name__ not in by_name and any(hasattr(item, name) for name in (*STOP_METHODS, *SELECT_METHODS)):
             shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
             raise RuleError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
-    if not found:
+    if not by_name:
         raise RuleError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
-    return found
+    return by_name
 
 
 def has_method(item: object, names: Iterable[str]) -> bool:
@@ -76,11 +76,11 @@ def checked_fields(rule: Any, what: str) -> Any:
         changed = {}
         for field, hint in _typed_fields(type(rule)):
             given = getattr(rule, field.name)
-            made = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
-            if made is _OTHER:
+            value = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
+            if value is _OTHER:
                 raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_told(hint)}")
-            if type(made) is not type(given):
-                changed[field.name] = made
+            if type(value) is not type(given):
+                changed[field.name] = value
         with own_code(what):
             return replace(rule, **changed) if changed else rule
 
@@ -119,8 +119,8 @@ def _of_hint(hint: Any, given: Any) -> Any:
         if typing.get_origin(part) is typing.Literal:
             if any(type(given) is type(one) and given == one for one in typing.get_args(part)):
                 return given
-        elif part is not type(None) and (made := of_kind(part, given)) is not None:
-            return made
+        elif part is not type(None) and (value := of_kind(part, given)) is not None:
+            return value
     return _OTHER
 
 

@@ -314,16 +314,16 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
         before = per_answer[rows, at]
         distinct += valid & (before == -np.inf)
         verified += valid
-        own = np.maximum(before, value)
-        per_answer[rows[valid], at[valid]] = own[valid]
+        answer_best = np.maximum(before, value)
+        per_answer[rows[valid], at[valid]] = answer_best[valid]
         takes = valid & ((value > best) | ((value == best) & (place[:, step] < best_place)))
         best_place = np.where(takes, place[:, step], best_place).astype(np.int32)
         best_step[takes] = step + 1
         same = at == leader
-        higher = valid & ~same & (own > best)
-        second = np.where(higher, best, np.where(valid & ~same, np.maximum(second, own), second))
+        higher = valid & ~same & (answer_best > best)
+        second = np.where(higher, best, np.where(valid & ~same, np.maximum(second, answer_best), second))
         leader = np.where(higher, at, leader).astype(np.int32)
-        best = np.where(valid, np.maximum(best, own), best)
+        best = np.where(valid, np.maximum(best, answer_best), best)
         counts["verified"][:, step], counts["verified_answers"][:, step] = verified, distinct
         counts["best_step"][:, step] = best_step
         with np.errstate(invalid="ignore"):
@@ -436,15 +436,15 @@ class _AnswerNumbers:
 
     def of(self, code: np.ndarray) -> np.ndarray:
         """Numbers of answer codes (E, S)."""
-        found = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
-        return np.where(code >= 0, found, NONE).astype(np.int32)
+        numbers = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
+        return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
     def places(self, first_place: np.ndarray) -> np.ndarray:
         """Where each numbered answer first appears in the order of generation (E, A), from that of its code (E, C)."""
-        found = np.full((len(self.number), self.count), NONE, dtype=np.int32)
+        by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
-        found[row, self.number[row, code]] = first_place[row, code]
-        return found
+        by_number[row, self.number[row, code]] = first_place[row, code]
+        return by_number
 
 
 def first_places(code: np.ndarray, answers: int) -> np.ndarray:

@@ -92,26 +92,26 @@ def pick(
         )
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
-    at, count, shown, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
+    at, count, horizon, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
     limit, seconds = count + (1 if settings.lazy else 0), time.perf_counter() - start
-    return WalkSteps(at, count, limit, shown, final, unread, seconds, *(learnt if keep_weights else ()))
+    return WalkSteps(at, count, limit, horizon, final, unread, seconds, *(learnt if keep_weights else ()))
 
 
 def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
     """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together."""
     settings, (traces, examples) = state.settings, state.code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
-    shown = np.zeros((traces + 2, examples), dtype=np.int32)
+    horizon = np.zeros((traces + 2, examples), dtype=np.int32)
     count = np.zeros(examples, dtype=np.int32)
     unread = np.full(examples, NEVER, dtype=np.int32)
-    kept = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
+    history = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
     predicted = np.full((traces + 1 if keep_weights else 0, examples), np.nan)
     lazy = settings.lazy
     now = generated.astype(np.int32)
     if lazy:  # until enough traces can be verified, or the cap
         enough = np.cumsum(state.usable, axis=0) >= settings.bootstrap
         now = np.where(enough.any(axis=0), enough.argmax(axis=0) + 1, now).astype(np.int32)
-    shown[0] = now
+    horizon[0] = now
     going = np.ones(examples, dtype=bool)
     for step in range(traces + 1):
         state.reveal(now)
@@ -125,17 +125,17 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
                 blind = (open_ & state.null[: state.top]).any(axis=0) & going
                 unread = np.where(blind & (unread == NEVER), step + 1, unread)
             at[step] = np.where(going, state.best(), at[step])
-            if kept is not None:
+            if history is not None:
                 predicted[step] = np.where(going, state.highest, np.nan)
             state.learn(at[step], going)
             count += going
-        shown[step + 1] = now
-        if kept is not None:
-            kept[step] = state.w
+        horizon[step + 1] = now
+        if history is not None:
+            history[step] = state.w
         if lazy and step > 0:
             now = np.where(going, now + 1, now)
-    weights = np.zeros(0) if kept is None else np.moveaxis(kept, (0, 1, 2), (1, 2, 0))
-    return at.T, count, shown.T, now, unread, weights, predicted.T
+    weights = np.zeros(0) if history is None else np.moveaxis(history, (0, 1, 2), (1, 2, 0))
+    return at.T, count, horizon.T, now, unread, weights, predicted.T
 
 
 class _State:
@@ -225,8 +225,8 @@ class _State:
         self.sums[cell] += target[on]
         self.counts[cell] += 1.0
         self.maxima[cell] = np.maximum(self.maxima[cell], target[on])
-        made = LABEL_SCORES[self.settings.label_score]
-        self.label_score[cell] = made(self.sums[cell], self.counts[cell], self.maxima[cell])
+        statistic = LABEL_SCORES[self.settings.label_score]
+        self.label_score[cell] = statistic(self.sums[cell], self.counts[cell], self.maxima[cell])
         self.open.reshape(-1)[flat[on]] = False
 
     def _columns(self) -> list[np.ndarray]:

@@ -54,9 +54,9 @@ def curves(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
-    found = measured(opened, settings, pool=pool, verifier=verifier, where=where)
-    frame, pairs = pl.concat([curves_table(one, settings) for one in found]), curve_pairs(found, settings)
-    notes = [str(note) for one in found for note in one.notes()]
+    pools = measured(opened, settings, pool=pool, verifier=verifier, where=where)
+    frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
+    notes = [str(note) for one in pools for note in one.notes()]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
     tables = {"curves": paper.of(table), "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
     if not pairs.height:
@@ -135,18 +135,18 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
 
     from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
-    own = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
-    best = own.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
-    shown = pl.concat([own.filter(first_metric="majority"), best])
-    if shown.is_empty():
-        shown = own.filter(second_metric="avg")
+    within = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
+    best = within.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
+    chosen = pl.concat([within.filter(first_metric="majority"), best])
+    if chosen.is_empty():
+        chosen = within.filter(second_metric="avg")
     cells = {
         (r["first_pool"], r["k"], *_change(r)): ShownInterval.of((r["difference"], r["low"], r["high"]))
-        for r in shown.iter_rows(named=True)
+        for r in chosen.iter_rows(named=True)
     }
     rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
     heads = list(dict.fromkeys((first, second) for _, _, first, second in cells))
-    last = {_change(r): r["difference"] or 0.0 for r in shown.sort("k").iter_rows(named=True)}
+    last = {_change(r): r["difference"] or 0.0 for r in chosen.sort("k").iter_rows(named=True)}
     heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
     said = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
@@ -185,9 +185,9 @@ def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     from toolkit.show import PlottedCurve
 
     several = frame["pool"].n_unique() > 1
-    asked = [metric for metric in PANELS if metric in frame["metric"]]
+    metrics = [metric for metric in PANELS if metric in frame["metric"]]
     panels = []
-    for metric in asked if set(asked) - {SEES_GOLD} else ["avg", *asked]:
+    for metric in metrics if set(metrics) - {SEES_GOLD} else ["avg", *metrics]:
         of_metric = frame.filter(pl.col("metric") == metric)
         lines = []
         for (pool, verifier), line in of_metric.partition_by(

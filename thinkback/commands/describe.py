@@ -15,7 +15,7 @@ def describe(log: str) -> None:
 
     opened = open_log(log)
     print(describe_log(opened).terminal(console.width(), console.colorful()), end="")
-    for which, worth in worth_of_log(opened):
-        for table in worth_tables(worth, which):
+    for which, quality in worth_of_log(opened):
+        for table in worth_tables(quality, which):
             console.say()
             console.show(table)

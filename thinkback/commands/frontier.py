@@ -43,11 +43,11 @@ def frontier(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened = open_log(log)
-    found = compute(opened, on=on, resamples=resamples, level=level, **given)
-    table = paper.of(_table(found, opened.name, opened.simulated, level))
+    fronts = compute(opened, on=on, resamples=resamples, level=level, **given)
+    table = paper.of(_table(fronts, opened.name, opened.simulated, level))
     if out is not None:
         look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
-        files = _write(found, table, look, out, force)
+        files = _write(fronts, table, look, out, force)
     paper.write({"frontier": table}, force)
     console.show(table)
     if out is not None:
@@ -92,8 +92,8 @@ def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     front = found.front
-    shown = pl.concat([front.filter(strategy="majority"), front.filter("on_front", pl.col("strategy") != "majority")])
-    shown = shown.sort("on_front", "samples", maintain_order=True)
+    chosen = pl.concat([front.filter(strategy="majority"), front.filter("on_front", pl.col("strategy") != "majority")])
+    chosen = chosen.sort("on_front", "samples", maintain_order=True)
     percent, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
     rows = tuple(
         (
@@ -102,7 +102,7 @@ def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
             ShownInterval.of((row["difference"], row["difference_low"], row["difference_high"])),
             ShownInterval.of((row["coin_difference"], row["coin_low"], row["coin_high"])),
         )
-        for row in shown.iter_rows(named=True)
+        for row in chosen.iter_rows(named=True)
     )  # fmt: skip
     return Table(
         title=f"Accuracy against mean samples, {name}",
@@ -152,6 +152,6 @@ def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
         return made
 
     shared = lines(front.filter(pl.col("verifier").is_null()))
-    asked = front.filter(pl.col("verifier").is_not_null())
-    panels = asked.partition_by("verifier", as_dict=True, maintain_order=True)
+    scored = front.filter(pl.col("verifier").is_not_null())
+    panels = scored.partition_by("verifier", as_dict=True, maintain_order=True)
     return [(str(name), [*shared, *lines(of)]) for (name,), of in panels.items()] or [("", shared)]

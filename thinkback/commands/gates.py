@@ -58,10 +58,10 @@ def transfer(
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(log, gate, settings=settings, **given)
-    console.show(found.table())
+    report = transfer_report(log, gate, settings=settings, **given)
+    console.show(report.table())
     console.say()
-    _show_calibration(found.calibration, "How its scores tell repairs there")
+    _show_calibration(report.calibration, "How its scores tell repairs there")
 
 
 def _show_calibration(found: CalibrationScores, title: str) -> None:
@@ -70,10 +70,10 @@ def _show_calibration(found: CalibrationScores, title: str) -> None:
     from toolkit.show import Number, Table, TableColumn
 
     area, precision = ("–" if one != one else f"{one:.3f}" for one in (found.auroc, found.auprc))
-    told = f"AUROC {area}, AUPRC {precision}"
+    numbers = f"AUROC {area}, AUPRC {precision}"
     repaired = f"{100 * found.rate:.1f} % of {found.n:,} are repaired"
     if not found.bins:
-        console.say(f"{title}: {told}; {repaired}")
+        console.say(f"{title}: {numbers}; {repaired}")
         console.say(
             "some scores lie outside 0 to 1, so they are not probabilities: no Brier score, no calibration error"
         )
@@ -85,5 +85,5 @@ def _show_calibration(found: CalibrationScores, title: str) -> None:
         TableColumn("mean score", Number(3)),
         TableColumn("repaired", Number(3)),
     )
-    told = f"{told}, Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}; {repaired}."
-    console.show(Table(title=title, columns=columns, rows=rows, below=(told,)))
+    numbers = f"{numbers}, Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}; {repaired}."
+    console.show(Table(title=title, columns=columns, rows=rows, below=(numbers,)))

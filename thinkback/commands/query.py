@@ -43,15 +43,15 @@ def query(source: str, sql: str, output: Format | None = None) -> None:
     from toolkit.log import check_printable_size, limited_memory
     from toolkit.show import SIMULATED, table_of
 
-    asked = _opened(source)
+    opened = _opened(source)
     with limited_memory():
-        frame = asked.answer(sql)
-    if asked.simulated:
+        frame = opened.answer(sql)
+    if opened.simulated:
         console.complain(SIMULATED)
     chosen = output or (Format.table if console.on_terminal() else Format.csv)
-    shown = frame.head(ROWS) if chosen is Format.table else frame
-    check_printable_size(shown)
-    table = table_of(shown, decimals=4)
+    rows = frame.head(ROWS) if chosen is Format.table else frame
+    check_printable_size(rows)
+    table = table_of(rows, decimals=4)
     if chosen is Format.csv:
         sys.stdout.write(table.csv(data=True))
     elif chosen is Format.markdown:

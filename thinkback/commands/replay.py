@@ -85,8 +85,8 @@ def _write_and_show(
         files = sorted(path.name for path in folder.iterdir())
     paper.write({"policies": table}, force)
     few = len(groups) <= (SUITE_GROUPS if suite else GROUPS)
-    shown = printed_tables(ranked, groups if few else [], suite, paper.columns)
-    for number, one in enumerate(shown):
+    printed = printed_tables(ranked, groups if few else [], suite, paper.columns)
+    for number, one in enumerate(printed):
         if number:
             console.say()
         console.show(one)

@@ -91,8 +91,8 @@ def simulate(
 def _plain(out: Path, examples: int, traces: int, labels: int, seed: int, name: str | None, force: bool) -> None:
     from generate.simulation.grid import simulate as simulate_plain
 
-    made = simulate_plain(out, examples=examples, traces=traces, labels=labels, seed=seed, name=name, force=force)
-    _say(out, made)
+    log = simulate_plain(out, examples=examples, traces=traces, labels=labels, seed=seed, name=name, force=force)
+    _say(out, log)
 
 
 def _revised(out: Path, examples: int, seed: int, name: str | None, force: bool) -> None:
@@ -113,8 +113,8 @@ def _claims(
     if check and size < PUBLISHED_TRACES:
         raise InvalidError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as scratch:
-        place, replaced = out or Path(scratch) / "log", force and out is not None
-        log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=replaced, log_name=name)
+        place, overwrite = out or Path(scratch) / "log", force and out is not None
+        log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=overwrite, log_name=name)
         if out is not None:
             _say(out, log)
         if check:

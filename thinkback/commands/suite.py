@@ -24,14 +24,14 @@ def check(file: Path, log: str | None = None, rules: Path | None = None, where: 
     from thinkback import console
     from toolkit.errors import counted
 
-    found = check_policies(file, log, rules=rules, where=where)
-    kinds = Counter(policy.kind for policy in found.policies)
+    checked = check_policies(file, log, rules=rules, where=where)
+    kinds = Counter(policy.kind for policy in checked.policies)
     parts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
-    said = f"{file}: {counted(len(found.policies), 'policy', 'policies')} ({parts})"
-    if found.examples is not None:
-        said += f"; the log has what they name, and {counted(found.examples, 'example')} to report"
-    for note in found.notes:
+    text = f"{file}: {counted(len(checked.policies), 'policy', 'policies')} ({parts})"
+    if checked.examples is not None:
+        text += f"; the log has what they name, and {counted(checked.examples, 'example')} to report"
+    for note in checked.notes:
         console.complain(note.text)
-    console.say(f"{said}.")
-    if found.examples is not None:
+    console.say(f"{text}.")
+    if checked.examples is not None:
         console.say("Whether pools have traces enough, a replay tells.")

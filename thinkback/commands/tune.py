@@ -115,15 +115,15 @@ def _table(tuned: Tuned, goal: str) -> Table:
     ]
     if tuned.report.baseline is not None:
         notes.append(f"baseline: {tuned.report.baseline}")
-    told = [
+    run_notes = [
         replace(note, text=f"{rows_of}: {note.text}")
         for rows_of, result in (("development", tuned.development), ("reported", tuned.report))
         for note in result.notes
         if not note.metrics or set(note.metrics) & set(metrics)
     ]
     above = [SIMULATED] if tuned.report.simulated else []
-    above += [str(note) for note in told if note.severity is Severity.WARNING]
-    notes += [str(note) for note in told if note.severity is not Severity.WARNING]
+    above += [str(note) for note in run_notes if note.severity is Severity.WARNING]
+    notes += [str(note) for note in run_notes if note.severity is not Severity.WARNING]
     title = "Settings chosen on development rows"
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 

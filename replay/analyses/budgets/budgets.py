@@ -145,15 +145,15 @@ def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int])
 def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     """Paired differences of every two orders at the same k, with the intervals of the run's own comparisons."""
     known = {policy.name for policy in result.policies}
-    served = [[name for order in orders if (name := f"{order}, k = {k}") in known] for k in ks]
+    groups = [[name for order in orders if (name := f"{order}, k = {k}") in known] for k in ks]
     rows: list[tuple[Any, ...]] = []
     for metric in _metrics(result):
-        made = result.summariser.differences(metric, [names for names in served if len(names) > 1])
+        made = result.summariser.differences(metric, [names for names in groups if len(names) > 1])
         made = made.filter(metric=metric).select("policy", "baseline", "difference", "low", "high", "p_value")
-        found = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
+        limits = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
         for first, second in combinations(orders, 2):
             for k in ks:
-                ends = found.get((f"{first}, k = {k}", f"{second}, k = {k}"), [None] * 4)
+                ends = limits.get((f"{first}, k = {k}", f"{second}, k = {k}"), [None] * 4)
                 rows.append((k, metric, first, second, *ends))
     schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
     schema |= dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64)
@@ -167,8 +167,8 @@ def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     for metric in _metrics(result):
         goal = value.get((BEST, metric))
         for name in orders:
-            own = [(k, value.get((f"{name}, k = {k}", metric))) for k in sorted(ks)]
-            known = takewhile(lambda at: at[1] is not None, own)
+            estimates = [(k, value.get((f"{name}, k = {k}", metric))) for k in sorted(ks)]
+            known = takewhile(lambda at: at[1] is not None, estimates)
             least = np.inf if goal is None else goal - WITHIN - 1e-12
             rows.append((name, metric, next((k for k, estimate in known if (estimate or 0.0) >= least), None), goal))
     schema = {"order": pl.String, "metric": pl.String, "k": pl.Int64, "best_of_n": pl.Float64}

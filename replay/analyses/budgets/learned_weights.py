@@ -35,10 +35,10 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
     frame = asked_about(log, where, "labels", "gold")
-    made = fit_policies(log, contents, [plain], frame["example_id"])[0]
-    block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
-    walked = walk_block(block, made.walks()[0])
-    traces, order = walked.traces, made.ordering
+    fitted = fit_policies(log, contents, [plain], frame["example_id"])[0]
+    block = read_block(log, frame, BlockRequest(needs_of([fitted], contents)))
+    walked = walk_block(block, fitted.walks()[0])
+    traces, order = walked.traces, fitted.ordering
     picks = order.weighed(traces)
     row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
     at = picks.at[row, step]

@@ -43,8 +43,8 @@ class Depth:
 
 def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
-    found = [block.pools[pool].size for block in _blocks(log, pool, where)]
-    sizes = np.sort(np.concatenate(found))[::-1]
+    pool_sizes = [block.pools[pool].size for block in _blocks(log, pool, where)]
+    sizes = np.sort(np.concatenate(pool_sizes))[::-1]
     share, of = MIN_SERVED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
@@ -56,15 +56,15 @@ def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, set
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
     nine tenths of the claims asked about are left, the shares are null.
     """
-    rights, units, asked = [], [], 0
+    rights, units, total = [], [], 0
     for block in _blocks(log, pool, where):
-        made = block.pools[pool]
-        kept = (made.size >= size) & ~np.isnan(made.judged[:, :size]).any(axis=1)
-        right = (made.judged[kept, :size] > 0) & (made.code[kept, :size] >= 0)
-        asked += len(kept)
+        traces = block.pools[pool]
+        mask = (traces.size >= size) & ~np.isnan(traces.judged[:, :size]).any(axis=1)
+        right = (traces.judged[mask, :size] > 0) & (traces.code[mask, :size] >= 0)
+        total += len(mask)
         rights.append(np.maximum.accumulate(right, axis=1))
-        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
-    return _shares(np.concatenate(rights), pl.concat(units), asked, settings)
+        units.append(resampling_units(block.examples).filter(pl.Series(mask)))
+    return _shares(np.concatenate(rights), pl.concat(units), total, settings)
 
 
 def unresolved(
@@ -76,21 +76,21 @@ def unresolved(
     reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
     of the claims asked about have such a pool, verified throughout.
     """
-    held, leads, units, asked = [], [], [], 0
+    held, leads, units, total = [], [], [], 0
     walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
     for block in _blocks(log, pool, where, verifier):
         trajectory = walk_block(block, walk)
-        kept = (block.pools[pool].size >= size) & (trajectory.missing > size)
-        asked += len(kept)
+        mask = (block.pools[pool].size >= size) & (trajectory.missing > size)
+        total += len(mask)
         seen = trajectory.prefix
-        strength = margin.strength(seen)[kept]
+        strength = margin.strength(seen)[mask]
         lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
         held.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
-        leads.append(np.maximum.accumulate(lead[kept], axis=1))
-        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+        leads.append(np.maximum.accumulate(lead[mask], axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(mask)))
     open_, lead = ~np.concatenate(held), np.concatenate(leads)
-    frame = _shares(open_, pl.concat(units), asked, settings)
-    leads_of = lead if enough(len(lead), asked) else np.full_like(lead, -np.inf)
+    frame = _shares(open_, pl.concat(units), total, settings)
+    leads_of = lead if enough(len(lead), total) else np.full_like(lead, -np.inf)
     reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
     return frame.with_columns(
         largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
@@ -121,6 +121,6 @@ def _shares(holds: np.ndarray, units: pl.Series, asked: int, settings: Settings)
         return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
     number = units.rank("dense").to_numpy().astype(np.int64) - 1
     block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
-    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=settings).summary
-    rows = found.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
+    summary = summarise(lambda: iter([block]), [str(k) for k in ks], settings=settings).summary
+    rows = summary.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
     return pl.DataFrame([(k, *row) for k, row in zip(ks, rows, strict=True)], schema=schema, orient="row")

@@ -57,9 +57,9 @@ class AtUnseen:
 
 def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
     """Whether the sign of the difference depends on `unseen`, and the sign at each; None where one is unknown."""
-    found = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
-    known = [gap.sign for gap in found if gap is not None]
-    if not known or len(known) < len(found):
+    order_gaps = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
+    known = [gap.sign for gap in order_gaps if gap is not None]
+    if not known or len(known) < len(order_gaps):
         return None
     depends = len({sign.strip("()") for sign in known}) > 1
     return f"{'yes' if depends else 'no'}: {', '.join(known)}"
@@ -76,18 +76,18 @@ def fixed_by_keys(
     orders = {name: ORDERS[name] for name in REFERENCES}
     orders |= {name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in tried.items()}
     try:
-        made = budgets(
+        pool_budgets = budgets(
             log, verifier=verifier, max_traces=size, pool=pool, features=features, orders=orders,
             budget=[k for k in shown if k <= size], **asked,
         )  # fmt: skip
     except ThinkbackError:
         return
-    quality = made.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
-    found = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
-    less = {(name, reference): gaps(made, name, reference) for name, reference in product(tried, REFERENCES)}
+    quality = pool_budgets.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
+    cells = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
+    less = {(name, reference): gaps(pool_budgets, name, reference) for name, reference in product(tried, REFERENCES)}
     for k, (name, (unseen, kind)) in product(shown, tried.items()):
-        own = {reference: less[name, reference].get(k) for reference in REFERENCES}
-        yield AtUnseen(size, k, unseen, kind, found.get((name, k)), own)
+        order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
+        yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps)
 
 
 def gaps(made: Budgets, first: str, second: str) -> dict[int, _OrderGap]:

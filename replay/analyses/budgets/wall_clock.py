@@ -77,21 +77,21 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     are never added up. `traces`: how many of the
     pool exhaustive best-of-N takes; `depth`: how many there are.
     """
-    asked = _Asked(pool, verifier, traces, where)
+    request = _Asked(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
     others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
     parts = [part for part in source_parts(source) if _dataset(part) not in others]
-    made, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
-    runs = max(len(made.seconds), len(scored.seconds))
-    told = all(_dataset(part) is not None for part in parts if _has(part, asked))
-    if others and runs > 1 and not told:
+    pool_entries, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
+    runs = max(len(pool_entries.seconds), len(scored.seconds))
+    datasets_known = all(_dataset(part) is not None for part in parts if _has(part, request))
+    if others and runs > 1 and not datasets_known:
         return WallClock(None, None, runs, (UNTOLD.format(runs=runs),))
-    if made.total is None or scored.total is None:
-        return WallClock(made.total, scored.total, runs, tuple(_unsaid(asked, made, scored)))
-    elsewhere = others if told else set()
+    if pool_entries.total is None or scored.total is None:
+        return WallClock(pool_entries.total, scored.total, runs, tuple(_unsaid(request, pool_entries, scored)))
+    elsewhere = others if datasets_known else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
-    return WallClock(made.total, scored.total, runs, tuple(_unlike(log, asked, depth, ran, scored.own)))
+    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.own)))
 
 
 def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
@@ -99,8 +99,8 @@ def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]
     traces = log.scan("traces", ["trace_id", "example_id", "pool"])
     traces = traces.filter(pl.col("example_id").is_in(claims.implode()))
     scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
-    found = traces.join(scores, on="trace_id", how="semi").select(pl.col("pool").unique().sort())
-    return tuple(collect(found, log)["pool"].drop_nulls())
+    pools = traces.join(scores, on="trace_id", how="semi").select(pl.col("pool").unique().sort())
+    return tuple(collect(pools, log)["pool"].drop_nulls())
 
 
 def _dataset(part: Mapping[str, Any]) -> str | None:
@@ -118,8 +118,8 @@ def _has(part: Mapping[str, Any], asked: _Asked) -> bool:
 
 
 def _entries(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: str) -> _Entries:
-    found: dict[str, float | None] = {}
-    own = True
+    seconds: dict[str, float | None] = {}
+    pool_only = True
     for part in parts:
         section = part.get(kind)
         entry = section.get(name) if isinstance(section, Mapping) else None
@@ -128,9 +128,9 @@ def _entries(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: s
         by_pool = entry.get("pools")
         apart = by_pool.get(pool) if isinstance(by_pool, Mapping) else None
         same = [entry, *(part.get(key) for key in ("recipe", "seed", "shard", "settings"))]
-        found[json.dumps(same, sort_keys=True, default=str)] = _number(apart if apart is not None else entry)
-        own = own and (kind == "pools" or apart is not None)
-    return _Entries(tuple(found.values()), own)
+        seconds[json.dumps(same, sort_keys=True, default=str)] = _number(apart if apart is not None else entry)
+        pool_only = pool_only and (kind == "pools" or apart is not None)
+    return _Entries(tuple(seconds.values()), pool_only)
 
 
 def _number(entry: Any) -> float | None:
@@ -143,9 +143,9 @@ def _unsaid(asked: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
-    for what, name, found in (("pool", asked.pool, pool), ("verifier", asked.verifier, verifier)):
-        if found.total is None:
-            silent, of = sum(one is None for one in found.seconds), len(found.seconds)
+    for what, name, entries in (("pool", asked.pool, pool), ("verifier", asked.verifier, verifier)):
+        if entries.total is None:
+            silent, of = sum(one is None for one in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
@@ -177,9 +177,9 @@ def device_seconds(
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
     """
     outcomes = result.outcomes.select("policy", "example_id", "traces", "device_s").collect()
-    made = log.scan("traces", ["example_id", "pool", "action", "sample_index", "device_s"])
-    made = made.filter((pl.col("pool") == pool) & (pl.col("action") == "solve"))
-    of_trace = collect(made.select("example_id", "sample_index", pl.col("device_s").cast(pl.Float64)), log)
+    traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "device_s"])
+    traces = traces.filter((pl.col("pool") == pool) & (pl.col("action") == "solve"))
+    of_trace = collect(traces.select("example_id", "sample_index", pl.col("device_s").cast(pl.Float64)), log)
     of_trace = of_trace.sort("example_id", "sample_index").with_columns(pl.col("device_s").fill_null(np.nan))
     until = of_trace.select(
         "example_id",
@@ -192,11 +192,11 @@ def device_seconds(
     )
     split = split.with_columns(verification=pl.col("device_s") - pl.col("generation"))
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    found: dict[tuple[str, str], ShownInterval | None] = {}
+    seconds: dict[tuple[str, str], ShownInterval | None] = {}
     for (policy,), rows in split.join(examples, on="example_id", how="left").sort("example_id").group_by("policy"):
         units = unit_numbers(resampling_units(rows))
         for part in PARTS:
             mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, score=False)
             whole = mean.n == len(rows) and mean.estimate is not None
-            found[str(policy), part] = ShownInterval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
-    return found
+            seconds[str(policy), part] = ShownInterval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
+    return seconds

@@ -42,7 +42,7 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
     base = base or bases[0]
     if base not in bases:
         raise UnknownError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
-    actions = tuple(sorted({own for own, one, _ in contents.revisions if one == base}))
+    actions = tuple(sorted({name for name, one, _ in contents.revisions if one == base}))
     if action is not None and action not in actions:
         raise UnknownError(f"pool `{base}` has no revisions by `{action}`; {suggest(action, actions)}")
     return base, actions
@@ -60,18 +60,18 @@ def revision_pools(
     for name in named:
         if name not in known:
             raise UnknownError(f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}")
-    found: dict[tuple[str, str], str | None] = {}
+    pools: dict[tuple[str, str], str | None] = {}
     for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
-        own = contents.revision_pools(action, one)
-        chosen = [pool for pool in own if pool in named or (not named and (action, one, pool) in frozen)]
-        if len(own) == 1 or len(chosen) == 1:
-            found[action, one] = chosen[0] if len(own) > 1 else None
+        candidates = contents.revision_pools(action, one)
+        chosen = [pool for pool in candidates if pool in named or (not named and (action, one, pool) in frozen)]
+        if len(candidates) == 1 or len(chosen) == 1:
+            pools[action, one] = chosen[0] if len(candidates) > 1 else None
         elif one == base:
             raise AmbiguousError(
                 f"action `{action}` of pool `{base}` has several pools of revisions "
-                f"({listed(own)}): name one of them with {argument('pool')}"
+                f"({listed(candidates)}): name one of them with {argument('pool')}"
             )
-    return found
+    return pools
 
 
 def token_limits(log: Log) -> dict[str, int]:
@@ -178,7 +178,7 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
     lacking = [pl.lit(None, pl.Float64).alias(name) for name in MEANS if name not in means.columns]
     spent = pl.when(pl.col("action") == "accept").then(0.0).otherwise("action_tokens")
-    found = means.with_columns(lacking).select(
+    rows = means.with_columns(lacking).select(
         "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent
     )
     rates = (
@@ -190,7 +190,7 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
     )
     examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
     named = ", ".join(examples.filter(pl.col("example_id").is_in(ids.implode()))["dataset"].unique().sort())
-    joined = found.join(rates, on="action", how="left", maintain_order="left")
+    joined = rows.join(rates, on="action", how="left", maintain_order="left")
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named))
 
 

@@ -83,8 +83,8 @@ class _PairedEvidence:
         level = self.settings.level
         if known and not alone:
             level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
-        made = replace(self.settings, level=level)
-        return [paired_interval(first, second, cluster=self.cluster, settings=made) for first, second in pairs]
+        settings = replace(self.settings, level=level)
+        return [paired_interval(first, second, cluster=self.cluster, settings=settings) for first, second in pairs]
 
     def needed(self, found: PairedInterval, bound: float, above: bool) -> int | None:
         """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
@@ -148,10 +148,10 @@ class _PairedEvidence:
                 (pool["correct"], base[1]["correct"]),
             )
         ]  # fmt: skip
-        found = iter(self.differences(pairs, alone=len(budgets) < 2))  # of one pool, all three must hold
+        intervals = iter(self.differences(pairs, alone=len(budgets) < 2))  # of one pool, all three must hold
         for name in budgets:
-            gained, saved, kept = next(found), next(found), next(found)
-            not_worse, no_loss = self._not_worse(gained), self._not_worse(kept)
+            gained, saved, to_base = next(intervals), next(intervals), next(intervals)
+            not_worse, no_loss = self._not_worse(gained), self._not_worse(to_base)
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
@@ -159,10 +159,10 @@ class _PairedEvidence:
                 f"{self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
-                sentence += f"; against `{base[0]}`: accuracy {_points(kept)}; it {self._loss(kept)}"
+                sentence += f"; against `{base[0]}`: accuracy {_points(to_base)}; it {self._loss(to_base)}"
             needs = [
                 self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
-                self.needed(kept, -self.margin, above=True),
+                self.needed(to_base, -self.margin, above=True),
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss
             yield _ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
@@ -178,14 +178,14 @@ class _PairedEvidence:
         for policy in selective.values():
             pairs.append((policy["correct"], pool["correct"]))
             pairs += [(policy["flip"], pool["flip"] / 2)] if flipping else []
-        found = iter(self.differences(pairs, alone=False))  # either of the two decides
+        intervals = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
-            gained = next(found)
+            gained = next(intervals)
             beats = self._above(gained)
             sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained, exact=True)}"
-            needs, fewer, kept = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
+            needs, fewer, no_loss = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
-                flips = next(found)
+                flips = next(intervals)
                 if flips.gained is not None and flips.lost is not None:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
@@ -198,11 +198,11 @@ class _PairedEvidence:
                     self.needed(gained, -self.margin, above=True),
                 ]
                 needs.append(_all_of(both))
-            told = self._halving(beats, fewer, kept, flipping)
+            finding = self._halving(beats, fewer, no_loss, flipping)
             known = [n for n in needs if n is not None]
-            sentence = f"{sentence}: {told}{_together(len(pairs))}."
+            sentence = f"{sentence}: {finding}{_together(len(pairs))}."
             yield _ComparisonEvidence(
-                INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None
+                INTERVENE, name, sentence, beats or (fewer and no_loss), min(known) if known else None
             )
 
     def _halving(self, beats: bool, fewer: bool, kept: bool, flipping: bool) -> str:
@@ -228,22 +228,22 @@ class _PairedEvidence:
         rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
-        found = self.differences(pairs, alone=False)
+        intervals = self.differences(pairs, alone=False)
         evidence, beaten = [], set()
-        for (name, rival), gained in zip(rivals.items(), found, strict=False):
+        for (name, rival), gained in zip(rivals.items(), intervals, strict=False):
             beats = self._above(gained)
-            needed, told = self.needed_to_claim(gained, above=True), "it is more accurate"
+            needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
                 f"`{rival}` against `{name}`, at {spent[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_points(gained, exact=True)}"
             )
-            decides = name == best and beats and self._above(found[-1])
+            decides = name == best and beats and self._above(intervals[-1])
             if name == best:
-                sentence += f"; against `{longest[0]}` {_points(found[-1], exact=True)}"
-                told += " than both" if decides else " than the first alone"
-                needed = _all_of([needed, self.needed_to_claim(found[-1], above=True)])
-            told = told if beats else "it is not shown to be more accurate"
-            sentence += f": {told}{_together(len(pairs))}."
+                sentence += f"; against `{longest[0]}` {_points(intervals[-1], exact=True)}"
+                finding += " than both" if decides else " than the first alone"
+                needed = _all_of([needed, self.needed_to_claim(intervals[-1], above=True)])
+            finding = finding if beats else "it is not shown to be more accurate"
+            sentence += f": {finding}{_together(len(pairs))}."
             beaten |= {name} if beats else set()
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
@@ -268,26 +268,26 @@ class _PairedEvidence:
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
         """Each action's flips against its fixes."""
-        found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
-        for (name, policy), worse in zip(actions.items(), found, strict=True):
+        intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
+        for (name, policy), worse in zip(actions.items(), intervals, strict=True):
             holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
-            told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
+            finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
-                f"its {told}{_together(len(actions))}."
+                f"its {finding}{_together(len(actions))}."
             )
             yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 
     def _margin(self) -> str:
-        shown = f"{100 * self.margin:g}"
-        return f"{shown} point{'' if shown == '1' else 's'}"
+        points = f"{100 * self.margin:g}"
+        return f"{points} point{'' if points == '1' else 's'}"
 
     def _loss(self, found: PairedInterval) -> str:
         """What an interval says of a loss of more than the margin."""
         worse = found.high is not None and found.high < -self.margin
-        said = "is not" if self._not_worse(found) else "is" if worse else "may be"
-        return f"{said} worse by more than {self._margin()}"
+        verb = "is not" if self._not_worse(found) else "is" if worse else "may be"
+        return f"{verb} worse by more than {self._margin()}"
 
     def _not_worse(self, found: PairedInterval) -> bool:
         return found.low is not None and not_worse(found.low, self.margin)
@@ -383,7 +383,7 @@ def recommend(
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
     """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
-    found: dict[str, Outcomes] = {}
+    outcomes: dict[str, Outcomes] = {}
     for name in names:
         members = [one.name for one in result.policies if name in (one.name, one.sweep)]
         if not members and name in result.dropped:
@@ -393,8 +393,8 @@ def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outc
             raise UnknownError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
         for member in members:
             frame = result.outcomes.filter(policy=member).collect()
-            found[member] = {column: frame[column].fill_null(np.nan).to_numpy() for column in COLUMNS}
-    return found
+            outcomes[member] = {column: frame[column].fill_null(np.nan).to_numpy() for column in COLUMNS}
+    return outcomes
 
 
 def weigh(
@@ -430,18 +430,18 @@ def weigh(
     ]
     evidence += judge.disabling(actions)
     order = (TUNE, VOTE, INTERVENE, DISABLE)
-    found = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
-    disable = tuple(e.policy for e in found[DISABLE])
+    by_verdict = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
+    disable = tuple(e.policy for e in by_verdict[DISABLE])
     unjudged = (
         *((EQUAL_VOTES,) if voted else ()), *judge.most_votes(votes or {}, best, rivals[best]),
         *(() if budgets else (NO_BUDGET,)),
     )  # fmt: skip
     for verdict in order:
-        if found[verdict]:
-            told = [e.sentence for e in found[verdict]]
-            told += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
-            told += [e.sentence for e in found[DISABLE]] if verdict != DISABLE else []
-            return Recommendation(verdict, (*told, *unjudged), disable, None, tuple(evidence))
+        if by_verdict[verdict]:
+            reasons = [e.sentence for e in by_verdict[verdict]]
+            reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
+            reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
+            return Recommendation(verdict, (*reasons, *unjudged), disable, None, tuple(evidence))
     open_ = sorted((e for e in evidence if e.needed is not None), key=lambda e: e.needed or 0)
     sentences = [*(e.sentence for e in evidence), *unjudged]
     needed = open_[0].needed if open_ else None

@@ -48,22 +48,22 @@ def repair_examples(
     acted: np.ndarray,
 ) -> tuple[RepairExample, ...]:  # fmt: skip
     """The first examples of each kind: `ids`, `fix` and `flip` (N,) of always acting, and where the gate acts (N,)."""
-    found = [
+    picks = [
         (kind, name) for kind, (_, where) in KINDS.items() for name in np.array(ids)[where(fix, flip, acted)][:MOST]
     ]
-    texts = _texts(log, base, action, pool, {name for _, name in found})
-    return tuple(_case(kind, texts[name]) for kind, name in found)
+    texts = _texts(log, base, action, pool, {name for _, name in picks})
+    return tuple(_case(kind, texts[name]) for kind, name in picks)
 
 
 def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str]) -> dict[str, pl.DataFrame]:
     """By example, its question with the base attempt and its revisions by the action, one row each in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
-    own = pl.col("example_id").is_in(list(wanted))
-    traces = collect(log.scan("traces", [*columns, *texts]).filter(own), log)
+    predicate = pl.col("example_id").is_in(list(wanted))
+    traces = collect(log.scan("traces", [*columns, *texts]).filter(predicate), log)
     if not texts:
         traces = traces.with_columns(text=pl.lit(None, pl.String))
-    examples = collect(log.scan("examples", ["example_id", "question", "gold"]).filter(own), log)
+    examples = collect(log.scan("examples", ["example_id", "question", "gold"]).filter(predicate), log)
     first = traces.filter(
         (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
     ).select("example_id", parent_id="trace_id", base_answer="answer", base_text="text", was="correct")
@@ -105,10 +105,10 @@ def _told(cases: Sequence[RepairExample]) -> Iterator[str]:
     """The cases in Markdown: a heading for each kind of each action, the texts as they are."""
     actions = dict.fromkeys(case.action for case in cases)
     for action, (kind, (meaning, _)) in itertools.product(actions, KINDS.items()):
-        own = [case for case in cases if (case.action, case.kind) == (action, kind)]
-        if own:
+        kind_cases = [case for case in cases if (case.action, case.kind) == (action, kind)]
+        if kind_cases:
             yield f"## `{in_cell(printable(action))}`, {kind}: {meaning}\n"
-        for case in own:
+        for case in kind_cases:
             gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"

@@ -57,8 +57,8 @@ def equal_sizes(
 
     `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
     """
-    most = {pool: own[-1].max_traces for pool, own in votes.items()}
-    every = [vote for own in votes.values() for vote in own]
+    most = {pool: pool_votes[-1].max_traces for pool, pool_votes in votes.items()}
+    every = [vote for pool_votes in votes.values() for vote in pool_votes]
     try:
         result = run(log, [base, *rivals, *every], where=where, resamples=1, seed=seed)
     except ThinkbackError:
@@ -92,11 +92,11 @@ def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) ->
 
 def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
     """By action, a pool's attempts always revised, and revised where a gate without a model fires."""
-    found: dict[str, list[Policy]] = {}
+    policies: dict[str, list[Policy]] = {}
     for action, act in acts.items():
         always = replace(act, name=f"{pool} + {action} always")
-        found[action] = [always]
+        policies[action] = [always]
         if gate is not None:
             name = f"{pool} + {action} when truncated"
-            found[action].append(When(name=name, base=attempt(pool, pool), gate=gate, then=always))
-    return found
+            policies[action].append(When(name=name, base=attempt(pool, pool), gate=gate, then=always))
+    return policies

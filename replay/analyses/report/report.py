@@ -81,11 +81,11 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     settings, areas = result.summariser.settings, []
     for verifier, (*_, pool) in best.items():
         rows = groups[verifier, pool]
-        found = auc_intervals(
+        intervals = auc_intervals(
             rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"], settings=settings
         )
-        if found.auc.estimate is not None:
-            areas.append(_VerifierArea(verifier, pool, found.auc, found.auc_within))
+        if intervals.auc.estimate is not None:
+            areas.append(_VerifierArea(verifier, pool, intervals.auc, intervals.auc_within))
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
 
 
@@ -159,17 +159,17 @@ def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str 
 
 
 def _best(result: Result, results: RankedInput) -> Iterator[str]:
-    said = takeaway(results)
-    if said is not None:
-        yield said
+    sentence = takeaway(results)
+    if sentence is not None:
+        yield sentence
     else:
         for row in rank(results):
             if row.place == 1 and row.quality is not None:
                 yield f"`{row.policy.name}`: {_quality(results, row.quality)}."
     for group in group_inputs(result, results):
-        own = takeaway(group)
-        if own is not None:
-            yield f"{group.title} ({counted(group.n, 'example')}): {own}"
+        group_sentence = takeaway(group)
+        if group_sentence is not None:
+            yield f"{group.title} ({counted(group.n, 'example')}): {group_sentence}"
 
 
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
@@ -185,18 +185,18 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
     gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
-    said = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
-    said += f"{_quality(results, baseline.quality)}: {gained} points"
+    text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
+    text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
-    yield f"{said}{_paid(results, baseline, one)}." if costs else f"{said}."
+    yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
     """The warning that what rests on the order of traces does so where the order tells something."""
     used = {pool for policy in result.policies for pool in [policy.settings.get("pool")] if pool is not None}
     sure = pl.col("trend_z").abs().fill_null(0) > SURE, pl.col("lag_z").abs().fill_null(0) > SURE
-    found = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
-    pools = [pool for pool in found["pool"] if pool in used]
+    trends = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
+    pools = [pool for pool in trends["pool"] if pool in used]
     if pools:
         yield (
             f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
@@ -253,32 +253,32 @@ def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
 def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     """A policy's difference and costs beside the baseline's."""
     assert row.difference is not None
-    said = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
+    text = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
     metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
     cell = ShownInterval.of(less[0]) if less else None
-    return f"{said} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{said}."
+    return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
     """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
-    settings, told = {one.name: one.settings for one in result.policies}, []
+    settings, sentences = {one.name: one.settings for one in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
-        own = settings[row.policy.name]
-        traces, most = row.means.get("traces"), own.get("max_traces")
-        rule = (own.get("stop") or {}).get("rule", "none")
+        policy_settings = settings[row.policy.name]
+        traces, most = row.means.get("traces"), policy_settings.get("max_traces")
+        rule = (policy_settings.get("stop") or {}).get("rule", "none")
         if rule == "none" or row.policy.diagnostic or traces is None or row.quality is None or not most:
             continue
         if row.policy.sweep_size > 1 and not row.chosen:
             continue
-        said = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {traces:.1f} of {most} traces: "
-        said += _quality(results, row.quality) + _corrected(results, row)
+        sentence = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {traces:.1f} of {most} traces: "
+        sentence += _quality(results, row.quality) + _corrected(results, row)
         if row.difference is not None and not row.baseline:
-            said += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
-        told.append(f"{said}.")
-    yield from told[:STOPS]
-    if len(told) > STOPS:
-        yield f"{counted(len(told) - STOPS, 'more policy that stops', 'more policies that stop')}: see the table."
+            sentence += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
+        sentences.append(f"{sentence}.")
+    yield from sentences[:STOPS]
+    if len(sentences) > STOPS:
+        yield f"{counted(len(sentences) - STOPS, 'more policy that stops', 'more policies that stop')}: see the table."
 
 
 def _of_sweep(row: Ranked, what: str) -> str:
@@ -296,14 +296,14 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     if room is None:
         yield "There is no oracle among the policies, so what a better choice could gain is not known."
         return
-    told = {(policy, measure): cell_of(rest) for policy, measure, *rest in room.frame.iter_rows()}
+    cells = {(policy, measure): cell_of(rest) for policy, measure, *rest in room.frame.iter_rows()}
     best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
         yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
     if leader is None:
         return
-    share = told.get((leader, SHARE))
+    share = cells.get((leader, SHARE))
     if share is not None and leader != room.baseline:
         yield (
             f"`{leader}` goes {NumberWithInterval(0, 100.0).show(share)} % of the way from `{room.baseline}` to "
@@ -312,7 +312,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     elif room.baseline is not None and share is None and leader != room.baseline:
         yield f"`{room.baseline}` and `{room.oracle}` are not told apart, so there are no shares of the headroom."
     for name in dict.fromkeys([leader, *([room.baseline] if room.baseline else [])]):
-        parts = {part: told.get((name, part)) for part in PARTS}
+        parts = {part: cells.get((name, part)) for part in PARTS}
         known = {part: cell for part, cell in parts.items() if cell is not None}
         gap = sum(cell.estimate for cell in known.values())
         if len(known) == len(PARTS) and gap > 0:
@@ -422,10 +422,10 @@ class LogReport:
         return "\n".join(printable(sentence) for section in self.sections for sentence in section.sentences)
 
     def _repr_html_(self) -> str:
-        told = "".join(map(paragraph, self.lead)) + "".join(
+        html = "".join(map(paragraph, self.lead)) + "".join(
             bullets(one.heading, one.sentences) for one in self.sections
         )
-        return told + "".join(short.html() for _, short, _ in self._tables())
+        return html + "".join(short.html() for _, short, _ in self._tables())
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""
@@ -531,11 +531,11 @@ def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
     front = sorted(
         (row.cost.estimate, place) for place, row in enumerate(rows) if row.on_front and row.cost and place >= ROWS
     )
-    shown = {front[at][1] for at in np.linspace(0, len(front) - 1, min(OF_FRONT, len(front))).astype(int)}
+    front_places = {front[at][1] for at in np.linspace(0, len(front) - 1, min(OF_FRONT, len(front))).astype(int)}
     best = [
         place
         for place, row in enumerate(rows)
-        if place < ROWS or place in shown or row.baseline or row.policy.name == attempt
+        if place < ROWS or place in front_places or row.baseline or row.policy.name == attempt
     ]
     more = len(table.rows) - len(best)
     note = [ColumnNote(f"{counted(more, 'more policy', 'more policies')} in the CSV.")] if more else []

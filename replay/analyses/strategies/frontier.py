@@ -96,13 +96,13 @@ class Frontier:
         return self.choice.reported.examples
 
     def _repr_html_(self) -> str:
-        shown = self.front.filter("on_front").select(
+        frame = self.front.filter("on_front").select(
             "strategy", "verifier", "samples", "accuracy", "low", "high", "difference", "difference_low",
             "difference_high",
         )  # fmt: skip
         return (
             marked(self.simulated)
-            + table_of(shown, f"What no other strategy beat, on {self.reported:,} other examples").html()
+            + table_of(frame, f"What no other strategy beat, on {self.reported:,} other examples").html()
         )
 
 
@@ -146,13 +146,13 @@ def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = 
     of_intervals = {name: asked.pop(name) for name in [*asked] if name in INTERVALS}
     settings = settings_of(settings, **of_intervals)
     opened = open_log(log)
-    made = strategies(opened, seed=settings.seed, **asked)
-    chosen = halved(made.examples, settings.seed)
+    pool_strategies = strategies(opened, seed=settings.seed, **asked)
+    chosen = halved(pool_strategies.examples, settings.seed)
     if on is not None:
-        chosen = made.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
+        chosen = pool_strategies.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
-    return replace(front_of(made, chosen, settings), simulated=opened.simulated)
+    return replace(front_of(pool_strategies, chosen, settings), simulated=opened.simulated)
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
@@ -181,8 +181,8 @@ def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Fronti
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
     """Every setting of every strategy, with what it costs and is worth on some examples."""
-    for strategy, found in on.plain.items():
-        means = zip(on.n.tolist(), found.mean(axis=0).tolist(), strict=True)
+    for strategy, values in on.plain.items():
+        means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
         yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
     if on.probe is not None:
         yield [_Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
@@ -198,14 +198,14 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
     """Those that no other of all thresholds and numbers of samples beats."""
     of = _conditional(strategy, on, scores)
-    found = grid(of, of.thresholds())
-    at = np.flatnonzero(on_front(found.accuracy.ravel(), found.samples.ravel()))
+    grid_values = grid(of, of.thresholds())
+    at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
     return _thinned([
         _Point(
-            strategy, float(found.samples[t, j]), float(found.accuracy[t, j]),
-            rungs=VotesByScore((float(found.thresholds[t]),), (int(found.n[j]),)),
+            strategy, float(grid_values.samples[t, j]), float(grid_values.accuracy[t, j]),
+            rungs=VotesByScore((float(grid_values.thresholds[t]),), (int(grid_values.n[j]),)),
         )
-        for t, j in zip(*np.unravel_index(at, found.accuracy.shape), strict=True)
+        for t, j in zip(*np.unravel_index(at, grid_values.accuracy.shape), strict=True)
     ])  # fmt: skip
 
 
@@ -231,22 +231,22 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
 def _best(points: Sequence[_Point]) -> np.ndarray:
     """Which points no other beats; the oracle takes no part."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
-    found = on_front(accuracy, np.array([point.samples for point in points]))
-    return np.asarray(found & np.isfinite(accuracy))
+    mask = on_front(accuracy, np.array([point.samples for point in points]))
+    return np.asarray(mask & np.isfinite(accuracy))
 
 
 def _report(
     points: Sequence[_Point], best: np.ndarray, on: Strategies, scores: Mapping[str, np.ndarray], settings: Settings
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the front on the examples that it was not chosen on."""
-    found = [point.outcomes(on, scores) for point in points]
+    outcomes = [point.outcomes(on, scores) for point in points]
     names = [str(number) for number in range(len(points))]
     ids = on.examples["example_id"].to_numpy()
-    block = OutcomeBlock(ids, on.unit, {"correct": np.stack([right for right, _ in found])})
-    made = summarise(partial(iter, [block]), names, ranked=False, settings=settings).summary
-    made = made.filter(pl.col("metric") == "accuracy")
-    limits = {row["policy"]: row for row in made.iter_rows(named=True)}
-    for number, (point, (right, paid)) in enumerate(zip(points, found, strict=True)):
+    block = OutcomeBlock(ids, on.unit, {"correct": np.stack([right for right, _ in outcomes])})
+    summary = summarise(partial(iter, [block]), names, ranked=False, settings=settings).summary
+    summary = summary.filter(pl.col("metric") == "accuracy")
+    limits = {row["policy"]: row for row in summary.iter_rows(named=True)}
+    for number, (point, (right, paid)) in enumerate(zip(points, outcomes, strict=True)):
         plain = on.voted(float(paid.mean()))
         against, coin = EMPTY, EMPTY
         at_random: float | None = None
@@ -265,8 +265,8 @@ def _report(
 
 
 def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> Told:
-    found = paired_interval(first, second, cluster=unit, settings=settings)
-    return found.difference, found.low, found.high, found.p_value
+    interval = paired_interval(first, second, cluster=unit, settings=settings)
+    return interval.difference, interval.low, interval.high, interval.p_value
 
 
 def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.ndarray) -> np.ndarray:
@@ -280,20 +280,20 @@ def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.nda
     columns = np.column_stack(list(scores.values()))
     known = ~np.isnan(columns).any(axis=1)
     fit = known & fit_on & ~np.isnan(right)
-    found = np.full(len(columns), np.nan)
+    probability = np.full(len(columns), np.nan)
     if not fit.any():
-        return found
+        return probability
     middle, spread = columns[fit].mean(axis=0), columns[fit].std(axis=0)
     columns = (columns - middle) / np.where(spread > 0, spread, 1.0)
     rows, weight = np.concatenate([columns[fit]] * 2), np.concatenate([right[fit], 1 - right[fit]])
     label = np.repeat([1, 0], fit.sum())
     counted = weight > 0
     if len(np.unique(label[counted])) < 2:
-        found[known] = columns[known].mean(axis=1)
-        return found
+        probability[known] = columns[known].mean(axis=1)
+        return probability
     model = LogisticRegression(max_iter=1000).fit(rows[counted], label[counted], weight[counted])
-    found[known] = model.predict_proba(columns[known])[:, 1]
-    return found
+    probability[known] = model.predict_proba(columns[known])[:, 1]
+    return probability
 
 
 Table = dict[str, Any]

@@ -120,10 +120,10 @@ class Strategies:
             self,
             examples=self.examples.filter(pl.Series(on)),
             unit=unit_numbers(self.unit[on]),
-            plain={one: found[on] for one, found in self.plain.items()},
+            plain={one: values[on] for one, values in self.plain.items()},
             votes=self.votes[on],
             probe=None if self.probe is None else self.probe[on],
-            scores={name: found[on] for name, found in (self.scores or {}).items()},
+            scores={name: values[on] for name, values in (self.scores or {}).items()},
             corrected=None if self.corrected is None else self.corrected[on],
         )
 
@@ -185,10 +185,10 @@ def strategies(
         contents.require_pool(probe)
         if probe == pool:
             raise ConflictError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
-    asked = [verifiers] if isinstance(verifiers, str) else verifiers
-    for verifier in asked or ():
+    verifier_names = [verifiers] if isinstance(verifiers, str) else verifiers
+    for verifier in verifier_names or ():
         contents.require_verifier(verifier)
-    named = list(asked) if asked is not None else sorted(contents.verifiers)
+    named = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
     frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
     wanted = Needs(pools=frozenset(one for one in (pool, probe) if one is not None))
@@ -205,7 +205,7 @@ def strategies(
             parts.append(reader.read(block, orders, seed))
             advance(len(block.examples))
     action = next((act for act, _, _ in revised.actions), None) if revised is not None else None
-    return _joined(Source(pool, probe, action, orders, seed), parts, frame, reader, asked is not None)
+    return _joined(Source(pool, probe, action, orders, seed), parts, frame, reader, verifier_names is not None)
 
 
 @dataclass(frozen=True)
@@ -230,45 +230,45 @@ class _Reader:
         right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
         every = range(1, self.n[-1] + 1)
         votes = majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
-        found: dict[Strategy, np.ndarray] = {
+        columns: dict[Strategy, np.ndarray] = {
             Strategy(MAJORITY): votes[:, np.asarray(self.n) - 1],
             Strategy(EVERY_VOTE): votes,
             Strategy(ORACLE): pass_at(right.sum(axis=1), size, self.n),
         }
         for name in self.verifiers:
-            own = pool.scores[name]
-            score = self._wide(np.where(own.candidates > 0, np.nan, own.score), np.nan)
-            found[Strategy(BEST, name)] = best_of(code, score, right, size, self.n)
-            found[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
+            scores = pool.scores[name]
+            score = self._wide(np.where(scores.candidates > 0, np.nan, scores.score), np.nan)
+            columns[Strategy(BEST, name)] = best_of(code, score, right, size, self.n)
+            columns[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
             on = whole & ~((code >= 0) & np.isnan(score)).any(axis=1)
             if on.any() and name in self.summed:
                 part = (code[on], right[on], size[on], block.hashes[on])
                 by_sum[on] = majority(*part, self.n, orders=orders, seed=seed, score=score[on])
-        for column in found.values():
+        for column in columns.values():
             column[~whole] = np.nan
         if self.probe is not None:
-            found |= self._probed(block, block.pools[self.probe])
-        return found
+            columns |= self._probed(block, block.pools[self.probe])
+        return columns
 
     def _wide(self, values: np.ndarray, fill: float) -> np.ndarray:
         """Values (E, T) of what is drawn from, with room for every sample that is asked for."""
-        own = values[:, : self.samples]
-        return np.pad(own, ((0, 0), (0, max(0, self.n[-1] - own.shape[1]))), constant_values=fill)
+        subset = values[:, : self.samples]
+        return np.pad(subset, ((0, 0), (0, max(0, self.n[-1] - subset.shape[1]))), constant_values=fill)
 
     def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
         """Correctness of the probe and of its revisions, and its scores: infinite where it has no answer."""
         there = probe.size > 0
         answered = there & (probe.code[:, 0] >= 0)
-        found: dict[Strategy, np.ndarray] = {Strategy(PROBE): np.where(there, probe.judgement[:, 0], np.nan)}
+        columns: dict[Strategy, np.ndarray] = {Strategy(PROBE): np.where(there, probe.judgement[:, 0], np.nan)}
         for name in self.verifiers:
             score = probe.scores[name].score[:, 0]
-            found[Strategy(SCORE, name)] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
+            columns[Strategy(SCORE, name)] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
         if self.revision is not None:
-            made = block.pools[self.revision]
-            count = np.maximum(made.there.sum(axis=1), 1)
-            mean = np.where(made.there, made.judgement, 0.0).sum(axis=1) / count
-            found[Strategy(CORRECTED)] = np.where(made.there.any(axis=1), mean, np.nan)
-        return found
+            revision_pool = block.pools[self.revision]
+            count = np.maximum(revision_pool.there.sum(axis=1), 1)
+            mean = np.where(revision_pool.there, revision_pool.judgement, 0.0).sum(axis=1) / count
+            columns[Strategy(CORRECTED)] = np.where(revision_pool.there.any(axis=1), mean, np.nan)
+        return columns
 
 
 def _joined(
@@ -276,34 +276,34 @@ def _joined(
 ) -> Strategies:
     """The blocks together, on the examples that everything kept has a value on."""
     columns = {one: np.concatenate([part[one] for part in parts]) for one in parts[0]}
-    known = {one: ~np.isnan(found).reshape(len(found), -1).any(axis=1) for one, found in columns.items()}
-    served = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
-    if not served.any():
+    known = {one: ~np.isnan(values).reshape(len(values), -1).any(axis=1) for one, values in columns.items()}
+    mask = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
+    if not mask.any():
         raise EmptyError(
             f"no judged example has {counted(reader.n[-1], 'comparable trace')} in pool `{reader.pool}`"
             + (f" and a probe in `{reader.probe}`" if reader.probe else "")
         )
-    share = {one: float(on[served].mean()) for one, on in known.items()}
-    kept = [one for one in columns if share[one] >= 1 - MOST_MISSING]
-    need = served & np.all([known[one] for one in kept], axis=0)
+    share = {one: float(on[mask].mean()) for one, on in known.items()}
+    subset = [one for one in columns if share[one] >= 1 - MOST_MISSING]
+    need = mask & np.all([known[one] for one in subset], axis=0)
     if not need.any():
         raise EmptyError("no example has a score of every verifier; name fewer of them")
     examples = frame.filter(pl.Series(need))
     left_out = dict(_left_out(reader, share, named))
     if not need.all():
         left_out["examples"] = f"{int((~need).sum()):,} of {len(need):,} lack a trace, a judgement or a score"
-    found = {one: columns[one][need] for one in kept}
-    scores = {one.verifier: found.pop(one) for one in kept if one.name == SCORE}
+    values = {one: columns[one][need] for one in subset}
+    scores = {one.verifier: values.pop(one) for one in subset if one.name == SCORE}
     return Strategies(
         source,
         examples,
         unit_numbers(resampling_units(examples)),
         np.array(reader.n),
-        probe=found.pop(Strategy(PROBE), None),
+        probe=values.pop(Strategy(PROBE), None),
         scores={str(name): np.where(np.isinf(score), np.nan, score) for name, score in scores.items()},
-        corrected=found.pop(Strategy(CORRECTED), None),
-        votes=found.pop(Strategy(EVERY_VOTE)),
-        plain=found,
+        corrected=values.pop(Strategy(CORRECTED), None),
+        votes=values.pop(Strategy(EVERY_VOTE)),
+        plain=values,
         left_out=left_out,
     )
 
@@ -321,11 +321,11 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
         pools = {reader.pool: share[Strategy(BEST, name)]}
         if reader.probe is not None:
             pools[reader.probe] = share[Strategy(SCORE, name)]
-        lacking = {pool: found for pool, found in pools.items() if found < 1 - MOST_MISSING}
+        lacking = {pool: portion for pool, portion in pools.items() if portion < 1 - MOST_MISSING}
         if named and reader.probe in lacking:
             raise UnsuitableError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
-        for pool, found in lacking.items():
-            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {found:.0%} of the examples"
+        for pool, portion in lacking.items():
+            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {portion:.0%} of the examples"
         if reader.pool not in lacking and name not in reader.summed:
             yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
 

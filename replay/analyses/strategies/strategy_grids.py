@@ -92,9 +92,9 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
         rate=frozenset(names),
         least=len(thresholds) - 1,
     )
-    made, count = bands(steps, settings), len(thresholds)
+    metric_bands, count = bands(steps, settings), len(thresholds)
     parts = ("estimate", "low", "high", "band_low", "band_high")
-    limits = {part: np.stack([getattr(made[name], part)[:count] for name in names], axis=1) for part in parts}
+    limits = {part: np.stack([getattr(metric_bands[name], part)[:count] for name in names], axis=1) for part in parts}
     return MetricBand(n=len(unit), **limits)
 
 
@@ -158,11 +158,11 @@ def fit_votes(of: Conditional, price: float) -> VotesByScore:
     forced = np.isnan(of.score)
     values, place = np.unique(of.score[~forced], return_inverse=True)
     numbers = np.append(of.n[::-1], 0)  # from most to none: the last is the probe that stands
-    worth = np.column_stack([of.then[:, ::-1], of.probe]) - price * numbers
-    worth[forced, -1] = -float(len(forced))  # a probe without an answer never stands
+    utility = np.column_stack([of.then[:, ::-1], of.probe]) - price * numbers
+    utility[forced, -1] = -float(len(forced))  # a probe without an answer never stands
     sums = np.zeros((len(values) + 2, len(numbers)))  # bin 0 holds what has no score
-    sums[1] = worth[forced].sum(axis=0)
-    np.add.at(sums, place + 2, worth[~forced])
+    sums[1] = utility[forced].sum(axis=0)
+    np.add.at(sums, place + 2, utility[~forced])
     running = np.round(np.cumsum(sums, axis=0), 12)
     bins = len(running) - 1
     best = np.append(0.0, np.full(bins, -np.inf))

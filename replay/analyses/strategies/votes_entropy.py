@@ -66,12 +66,12 @@ def votes_entropy(
     correlation = float(np.corrcoef(ranks["score"].to_numpy(), ranks["entropy"].to_numpy())[0, 1])
     unit = unit_numbers(frame["unit"])
     size = int(unit.max()) + 1
-    made = []
+    parts = []
     for part in np.array_split(np.arange(frame.height), PARTS):
-        own = frame[part]
-        told = [mean_of(own[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
-        made.append(_ScorePart(own["score"][0], own["score"][-1], own.height, *told))
-    return VotesEntropy(pool, probe, _limits(correlation, size, level), tuple(made))
+        rows = frame[part]
+        intervals = [mean_of(rows[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
+        parts.append(_ScorePart(rows["score"][0], rows["score"][-1], rows.height, *intervals))
+    return VotesEntropy(pool, probe, _limits(correlation, size, level), tuple(parts))
 
 
 def _limits(correlation: float, units: int, level: float) -> Interval:
@@ -85,8 +85,8 @@ def _limits(correlation: float, units: int, level: float) -> Interval:
 def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | None) -> pl.DataFrame:
     """example_id, unit, score, entropy and right of every question that has all of them."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque"]
-    asked = [pool] if probe is None else [pool, probe]
-    traces = log.scan("traces", columns).filter(pl.col("pool").is_in(asked), pl.col("action") == "solve")
+    pools = [pool] if probe is None else [pool, probe]
+    traces = log.scan("traces", columns).filter(pl.col("pool").is_in(pools), pl.col("action") == "solve")
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     frame = collect(traces, log).sort("example_id", "sample_index", "trace_id")
@@ -102,8 +102,8 @@ def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | N
     )
     spread = -(pl.col("share") * pl.col("share").log()).sum() / pl.col("count").first().log()
     of_votes = shares.group_by("example_id").agg(entropy=spread, right=pl.col("right").sum())
-    told = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
-    scores = first.select("trace_id", "example_id").join(told.select("trace_id", "score"), on="trace_id")
+    verifications = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
+    scores = first.select("trace_id", "example_id").join(verifications.select("trace_id", "score"), on="trace_id")
     examples = asked_about(log, None, "cluster")
     units = examples.select("example_id", unit=resampling_units(examples))
     known = scores.filter(pl.col("score").is_finite()).join(of_votes, on="example_id").join(units, on="example_id")

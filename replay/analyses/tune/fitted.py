@@ -123,5 +123,5 @@ def sweep(
         null = {name: pl.lit(None, pl.Float64) for name in FOUND}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))
         return SettingSweep(table.with_columns(**null).select(columns), None, missing)
-    made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(columns)
-    return SettingSweep(made, result, dict(result.dropped))
+    estimates = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(columns)
+    return SettingSweep(estimates, result, dict(result.dropped))

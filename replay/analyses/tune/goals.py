@@ -72,19 +72,19 @@ def read_goal(text: str) -> Goal:
     if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
         limit = Limit(str(cost_named(most[2], COLUMNS).metric), "<=", float(most[1]))
         return Goal("accuracy", False, (limit,), in_words=True)
-    found = _GOAL.match(text)
-    if found is None:
+    match = _GOAL.match(text)
+    if match is None:
         raise InvalidError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
-    direction, metric, limits = found.groups()
+    direction, metric, limits = match.groups()
     parts = _BETWEEN.split(limits) if limits else []
     return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
 
 
 def _limit(part: str, text: str) -> Limit:
-    found = _LIMIT.match(part)
-    if found is None:
+    match = _LIMIT.match(part)
+    if match is None:
         raise InvalidError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
-    metric, sign, baseline, operation, change, percent, number = found.groups()
+    metric, sign, baseline, operation, change, percent, number = match.groups()
     metric = metric.strip('"')
     if baseline is None:
         return Limit(metric, sign, float(number))

@@ -50,22 +50,22 @@ class Tuned:
 def answer(tuned: Tuned) -> str:
     """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
-    said = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples. "
+    text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples. "
     if name in result.dropped:
-        return f"{said}On the others it is not known: {result.dropped[name]}."
+        return f"{text}On the others it is not known: {result.dropped[name]}."
     accuracy = _interval(result, name, ACCURACY)
     if accuracy is None:
-        return f"{said}On {result.statistics.n:,} others its accuracy is not known: none of them is judged."
-    shown = NumberWithInterval.of(metric_column(ACCURACY, result.columns))
-    said += f"On {result.statistics.n:,} others its accuracy is {shown.show(accuracy)} %"
+        return f"{text}On {result.statistics.n:,} others its accuracy is not known: none of them is judged."
+    form = NumberWithInterval.of(metric_column(ACCURACY, result.columns))
+    text += f"On {result.statistics.n:,} others its accuracy is {form.show(accuracy)} %"
     baseline = result.baseline
     if baseline is not None and baseline != name:
-        said += f", {_difference(result, name, baseline)} against `{baseline}`"
-    said += f"{_cost(result, name, ranked_input(result).cost)}."
+        text += f", {_difference(result, name, baseline)} against `{baseline}`"
+    text += f"{_cost(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
     alone = itself if name == baseline and tuned.goal.smallest else None
     kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (said, alone, *kept, _by_limits(tuned))))
+    return " ".join(filter(None, (text, alone, *kept, _by_limits(tuned))))
 
 
 def _by_limits(tuned: Tuned) -> str | None:
@@ -96,18 +96,18 @@ def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:
 
 
 def _compared(result: Result, policy: str, baseline: str, metric: str) -> ShownInterval | None:
-    found = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
-    rows = found.select("difference", "low", "high").rows()
+    comparison = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
+    rows = comparison.select("difference", "low", "high").rows()
     return ShownInterval.of(rows[0]) if rows else None
 
 
 def _difference(result: Result, policy: str, baseline: str) -> str:
-    found = _compared(result, policy, baseline, ACCURACY)
-    if found is None:
+    interval = _compared(result, policy, baseline, ACCURACY)
+    if interval is None:
         return "not compared"
     form = NumberWithInterval.of(metric_column(ACCURACY, result.columns), signed=True)
-    points = form.show(ShownInterval(found.estimate))
-    return form.show(found).replace(points, f"{points} points", 1)
+    points = form.show(ShownInterval(interval.estimate))
+    return form.show(interval).replace(points, f"{points} points", 1)
 
 
 def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
@@ -115,36 +115,36 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
     if policy not in known:
         return ""
-    said = f", for {form.show(ShownInterval(known[policy]))} {cost.called}"
+    text = f", for {form.show(ShownInterval(known[policy]))} {cost.called}"
     if baseline is None or baseline == policy or baseline not in known:
-        return said
-    said += f" instead of {form.show(ShownInterval(known[baseline]))}"
+        return text
+    text += f" instead of {form.show(ShownInterval(known[baseline]))}"
     less = _compared(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
-        said += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
-    return said
+        text += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
+    return text
 
 
 def _limit(tuned: Tuned, limit: Limit) -> str | None:
     """Whether a limit of the goal is kept on the reported examples, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:
-        found, said = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+        interval, target = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
     elif limit.relative == "+" and baseline not in (None, name):
-        found = _compared(result, name, str(baseline), limit.metric)
+        interval = _compared(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
         within = f"`{limit.metric}` within {points} of `{baseline}`"
         share = metric_column(limit.metric, result.columns).share
-        said = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
+        target = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
     else:
         return None
-    if found is None or found.low is None or found.high is None:
+    if interval is None or interval.low is None or interval.high is None:
         return None
     sign = 1 if limit.sign == ">=" else -1
-    least, ends = sign * limit.number, sorted((sign * found.low, sign * found.high))
+    least, ends = sign * limit.number, sorted((sign * interval.low, sign * interval.high))
     if ends[0] >= least:
-        return f"The whole interval keeps {said}."
+        return f"The whole interval keeps {target}."
     if ends[1] < least:
-        return f"The whole interval misses {said}."
-    now, other = ("keeps", "misses") if sign * found.estimate >= least else ("misses", "keeps")
-    return f"On these rows it {now} {said}; the interval does not exclude that it {other} it."
+        return f"The whole interval misses {target}."
+    now, other = ("keeps", "misses") if sign * interval.estimate >= least else ("misses", "keeps")
+    return f"On these rows it {now} {target}; the interval does not exclude that it {other} it."

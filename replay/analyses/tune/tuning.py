@@ -86,10 +86,10 @@ def tune(
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
-    kept = {*names, *([baseline] if baseline else [])}
+    policy_names = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
-    kept = _with_bases(frozen, kept)
-    left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
+    policy_names = _with_bases(frozen, policy_names)
+    left = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
     choice = Choice(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n),
@@ -135,11 +135,11 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
 def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
     """The names, and those of the policies that they are compared with, and these, and so on."""
     bases = {p.name: p.against for p in policies if p.against is not None}
-    kept, fresh = set(names), set(names)
+    all_names, fresh = set(names), set(names)
     while fresh:
-        fresh = {bases[name] for name in fresh if name in bases} - kept
-        kept |= fresh
-    return kept
+        fresh = {bases[name] for name in fresh if name in bases} - all_names
+        all_names |= fresh
+    return all_names
 
 
 def _known_metrics(goal: Goal, result: Result) -> None:
@@ -171,9 +171,9 @@ def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     """Of the chosen settings the one that reaches the goal best; ties by accuracy, or by cost where that is a limit."""
     other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
-    found = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
-    found = found.with_columns(pl.col("value").round(12))
-    order = found.sort("value", "other", descending=[not goal.smallest, False], nulls_last=True, maintain_order=True)
+    rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
+    rows = rows.with_columns(pl.col("value").round(12))
+    order = rows.sort("value", "other", descending=[not goal.smallest, False], nulls_last=True, maintain_order=True)
     return str(order["policy"][0])
 
 

@@ -101,10 +101,10 @@ class ComparedPolicies:
             f"{OTHER}: {counts[OTHER]:,}.",
             *self._cut(self.examples.height, limit, "examples"),
         ]
-        shown = self.examples if limit is None else self.examples.head(limit)
-        made = table_of(shown, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
-        columns = (replace(column, drop=GIVING_WAY.get(column.name, 0)) for column in made.columns)
-        return replace(made, columns=tuple(columns))
+        frame = self.examples if limit is None else self.examples.head(limit)
+        table = table_of(frame, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
+        columns = (replace(column, drop=GIVING_WAY.get(column.name, 0)) for column in table.columns)
+        return replace(table, columns=tuple(columns))
 
     def _pairs_table(self, limit: int | None) -> Table:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
@@ -121,7 +121,7 @@ class ComparedPolicies:
         rows = pairs.head(pairs.height if limit is None else limit).select(
             "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
         )
-        made = [
+        body = [
             (one, other, ShownInterval(float(change), low, high, "†" * (method in FEW)), *rest)
             for one, other, change, low, high, method, *rest in rows.iter_rows()
         ]
@@ -138,7 +138,7 @@ class ComparedPolicies:
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
         below += self._noted([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
-        return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
+        return Table(title, columns, tuple(body), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _metrics_table(self, metrics: pl.DataFrame) -> Table:
         first, second = self.names
@@ -150,16 +150,16 @@ class ComparedPolicies:
             TableColumn("p", Number(4), "p_value", drop=1),
             TableColumn("n", Number(0), "n", drop=3),
         )
-        made, marks = [], set[str]()
+        rows, marks = [], set[str]()
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
             column = metric_column(name, self.columns)
             decimals, scale = _places(column)
             number = Number(decimals, scale, significant=2)
             marks |= {method} if method in MARKED else set()
             apart = None if change is None else ShownInterval(change, low, high, "†" * (method in MARKED))
-            shown = [None if value is None else number.show(value) for value in (one, other)]
+            values = [None if value is None else number.show(value) for value in (one, other)]
             form = NumberWithInterval(decimals, scale, signed=True, significant=2)
-            made.append((column.heading, *shown, None if apart is None else form.show(apart), p_value, n))
+            rows.append((column.heading, *values, None if apart is None else form.show(apart), p_value, n))
         below = [
             *([IDENTICAL] if self.identical else []),
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
@@ -169,7 +169,7 @@ class ComparedPolicies:
             *self._noted(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
-        return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
+        return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _among(self) -> Iterator[str]:
         """What holds for the two among all pairs."""
@@ -179,10 +179,10 @@ class ComparedPolicies:
         for change, low, high, p_value, differs in self.pairs.select(
             "difference", "low", "high", "p_value", "differs"
         ).iter_rows():
-            told = "told apart" if differs else "not told apart"
+            verdict = "told apart" if differs else "not told apart"
             p = "" if p_value is None else f", p {Number(4).show(p_value)}"
             value = form.show(ShownInterval(change, low, high))
-            yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {told}."
+            yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
         yield from self._left_out()
 
     def _few(self) -> dict[str, str]:

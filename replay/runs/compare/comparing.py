@@ -156,18 +156,18 @@ def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
     """The pairs that limits hold for at once, as numbers of the whole; None where there are too many."""
     if sum(len(side.real) for side in sides) > MOST_PAIRED:
         return None
-    own = np.array(sides[0].real, np.int64)
+    first = np.array(sides[0].real, np.int64)
     if len(sides) == 1:
-        one, other = np.triu_indices(len(own), 1)
-        return own[one], own[other]
-    theirs = np.array(sides[1].real, np.int64) + len(sides[0].names)
-    return np.repeat(own, len(theirs)), np.tile(theirs, len(own))
+        one, other = np.triu_indices(len(first), 1)
+        return first[one], first[other]
+    second = np.array(sides[1].real, np.int64) + len(sides[0].names)
+    return np.repeat(first, len(second)), np.tile(second, len(first))
 
 
 def _compared(
     whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, named: tuple[int, int] | None
 ) -> ComparedPolicies:
-    found, names = sides[0].found, [name for side in sides for name in side.names]
+    result, names = sides[0].found, [name for side in sides for name in side.names]
     if family is None and named is None:
         raise LimitError(
             f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
@@ -177,36 +177,36 @@ def _compared(
     if family is not None:
         sample = read_sample(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
-            found.columns, whole.metric,
+            result.columns, whole.metric,
         )  # fmt: skip
         pairs = _pairs(whole, sample, family, names, named, turned=len(sides) == 1)
-    told: tuple[str, ...] = ()
-    made = examples = None
+    pair_names: tuple[str, ...] = ()
+    summary = examples = None
     if named is not None:
-        told = _told_from_each_other(names[named[0]], names[named[1]])
-        made, examples = _alone(whole, found, named, told), _examples(whole, sides, named)
+        pair_names = _told_from_each_other(names[named[0]], names[named[1]])
+        summary, examples = _alone(whole, result, named, pair_names), _examples(whole, sides, named)
     return ComparedPolicies(
         title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
-        names=told,
+        names=pair_names,
         metric=whole.metric,
         pairs=pairs,
         compared=0 if family is None else len(family[0]),
-        metrics=None if made is None else _metrics(made, told),
+        metrics=None if summary is None else _metrics(summary, pair_names),
         examples=examples,
-        identical=made is not None
+        identical=summary is not None
         and examples is not None
         and examples.is_empty()
-        and bool(made.comparisons["identical"].any()),
+        and bool(summary.comparisons["identical"].any()),
         n=len(whole.ids),
         left_out=sum(len(side.found.examples) - len(whole.ids) for side in sides),
         diagnostics=any(len(side.real) < len(side.names) for side in sides),
-        columns=found.columns,
+        columns=result.columns,
         level=whole.settings.level,
         simulated=any(side.found.simulated for side in sides),
         notes=(
             *whole.notes,
-            *(made.notes if made is not None else _warnings(whole)),
-            *(on_seconds(sample) if made is None and sample is not None else ()),
+            *(summary.notes if summary is not None else _warnings(whole)),
+            *(on_seconds(sample) if summary is None and sample is not None else ()),
         ),
         called=short_names([policy_row(policy) for side in sides for policy in side.found.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
@@ -216,8 +216,8 @@ def _compared(
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
     """Of few clusters."""
     units = whole.store.unit
-    found = notes_on_units(len(units), len(np.unique(units)))
-    return tuple(one for one in found if one.severity is Severity.WARNING)
+    notes = notes_on_units(len(units), len(np.unique(units)))
+    return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 
 def _told_from_each_other(first: str, second: str) -> tuple[str, ...]:
@@ -257,13 +257,13 @@ def _pairs(
     if not len(first):
         return pl.DataFrame(schema=PAIRS)
     place = np.empty(len(names), np.int64)
-    worth = -value if sample.metrics[number].column.cost else value
-    place[np.argsort(-worth, kind="stable")] = np.arange(len(names))
+    quality = -value if sample.metrics[number].column.cost else value
+    place[np.argsort(-quality, kind="stable")] = np.arange(len(names))
     if turned:
         swap = place[first] > place[second]
         if named is not None:  # as they were named
-            asked = (first == named[1]) & (second == named[0])
-            swap = np.where(np.isin(first, named) & np.isin(second, named), asked, swap)
+            named_swap = (first == named[1]) & (second == named[0])
+            swap = np.where(np.isin(first, named) & np.isin(second, named), named_swap, swap)
         first, second = np.where(swap, second, first), np.where(swap, first, second)
     order = np.lexsort([place[second], place[first]])
     made = pair_differences(sample, whole.store, number, (first[order], second[order]), whole.settings)
@@ -293,8 +293,8 @@ def _metrics(made: Summary, told: tuple[str, ...]) -> pl.DataFrame:
     )
     both = one.join(other, on="metric", how="inner", maintain_order="left")
     apart = made.comparisons.filter(pl.col("policy") == told[0]).drop("policy", "baseline")
-    found = both.join(apart, on="metric", how="inner", maintain_order="left").select(METRICS)
-    return found.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
+    rows = both.join(apart, on="metric", how="inner", maintain_order="left").select(METRICS)
+    return rows.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
 
 
 def _examples(whole: _Whole, sides: Sequence[_Side], named: tuple[int, int]) -> pl.DataFrame:
@@ -304,12 +304,12 @@ def _examples(whole: _Whole, sides: Sequence[_Side], named: tuple[int, int]) -> 
     joined = sides[0].found.examples.select("example_id", "gold")
     for number, suffix in zip(named, ("first", "second"), strict=True):
         outcomes = owners[number].found.outcomes_of(names[number]).select(wanted)
-        kept = collect(outcomes.filter(pl.col("example_id").is_in(whole.ids.implode())))
-        kept = kept.rename({name: f"{name}_{suffix}" for name in wanted[1:]})
-        joined = joined.join(kept, on="example_id", how="inner", maintain_order="left")
+        rows = collect(outcomes.filter(pl.col("example_id").is_in(whole.ids.implode())))
+        rows = rows.rename({name: f"{name}_{suffix}" for name in wanted[1:]})
+        joined = joined.join(rows, on="example_id", how="inner", maintain_order="left")
     gained = (pl.col("correct_first") - pl.col("correct_second")).fill_null(0.0)
     unlike = pl.col("answer_first").ne_missing(pl.col("answer_second"))
     change = pl.when(gained > 0).then(pl.lit(FIX)).when(gained < 0).then(pl.lit(FLIP)).when(unlike).then(pl.lit(OTHER))
-    found = joined.with_columns(change=change).drop_nulls("change")
+    changes = joined.with_columns(change=change).drop_nulls("change")
     order = pl.col("change").replace_strict({FIX: 0, FLIP: 1, OTHER: 2}, return_dtype=pl.Int64)
-    return found.sort(order, "example_id").select(EXAMPLES)
+    return changes.sort(order, "example_id").select(EXAMPLES)

@@ -74,7 +74,7 @@ class _PoolCurves:
         partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
         for taken, on in ((~partial, np.ones_like(whole)), (partial, whole)):
             if taken.any():
-                plan = tuple(curve for curve, own in zip(self.plan, taken, strict=True) if own)
+                plan = tuple(curve for curve, member in zip(self.plan, taken, strict=True) if member)
                 yield _PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
 
     def notes(self) -> Iterator[Note]:
@@ -84,10 +84,10 @@ class _PoolCurves:
         judged = "contested verdicts (equal answers judged differently) or opaque answers"
         count = f"{self.incomparable:,} of {counted(len(self.examples), 'example')}"
         if any(curve.metric == VOTES for curve in self.plan):
-            told = f"majority@k of pool `{self.pool}` leaves out {count} with {judged}; the other curves keep them"
+            text = f"majority@k of pool `{self.pool}` leaves out {count} with {judged}; the other curves keep them"
         else:
-            told = f"pool `{self.pool}` has no majority@k: {judged} on {count}, which a vote cannot settle"
-        yield note("incomparable", told)
+            text = f"pool `{self.pool}` has no majority@k: {judged} on {count}, which a vote cannot settle"
+        yield note("incomparable", text)
 
 
 @checks_arguments()
@@ -115,8 +115,8 @@ def curves(
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
-    found = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, subsets=subsets, where=where)
-    return pl.concat([curves_table(one, settings) for one in found])
+    pools = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, subsets=subsets, where=where)
+    return pl.concat([curves_table(one, settings) for one in pools])
 
 
 def measured(
@@ -144,11 +144,11 @@ def measured(
     if where is not None:
         sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    asked = verifier, max_traces, subsets, settings.seed, sizes, pool is None
-    found = [one for name in names if (one := _pool_curves(log, contents, name, *asked)) is not None]
-    if not found:
+    options = verifier, max_traces, subsets, settings.seed, sizes, pool is None
+    pools = [one for name in names if (one := _pool_curves(log, contents, name, *options)) is not None]
+    if not pools:
         raise UnsuitableError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
-    return found
+    return pools
 
 
 def _sizes(log: Log) -> pl.DataFrame:
@@ -172,10 +172,10 @@ def _pool_curves(
     optional: bool,
 ) -> _PoolCurves | None:
     """Curves of one pool; None where `optional` and there is nothing to draw."""
-    own = sizes.filter(pl.col("pool") == pool)
-    ordered = own["size"].sort()
+    pool_sizes = sizes.filter(pl.col("pool") == pool)
+    ordered = pool_sizes["size"].sort()
     most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
-    members = own.filter(pl.col("size") >= most)["example_id"]
+    members = pool_sizes.filter(pl.col("size") >= most)["example_id"]
     if optional and (most < 2 or members.is_empty() or pool in contents.whole):
         return None
     if members.is_empty():
@@ -183,26 +183,26 @@ def _pool_curves(
             f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
         )
     columns = ["example_id", "labels", "gold", "cluster"]
-    own_examples = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
-    examples = collect(own_examples, log).sort("example_id")
-    asked = [verifier] if verifier is not None else sorted(contents.verifiers)
-    scored_by = together(scores_on([pool], name) for name in asked)
+    scan = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
+    examples = collect(scan, log).sort("example_id")
+    verifiers = [verifier] if verifier is not None else sorted(contents.verifiers)
+    scored_by = together(scores_on([pool], name) for name in verifiers)
     wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [_Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [_Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
-    plan += [_Curve("best", k, name) for name in asked for k in steps]
+    plan += [_Curve("best", k, name) for name in verifiers for k in steps]
     values, incomparable = _measure(log, examples, wanted, pool, plan, subsets, seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
-    kept = [number for number, enough in enumerate(scored) if enough]
-    votes = np.array([plan[number].metric == VOTES for number in kept])
-    whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & incomparable)).any(axis=0)
+    numbers = [number for number, enough in enumerate(scored) if enough]
+    votes = np.array([plan[number].metric == VOTES for number in numbers])
+    whole = ~(np.isnan(values[numbers]) & ~(votes[:, None] & incomparable)).any(axis=0)
     if verifier is not None and not scored[-1]:
         raise UnsuitableError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
-    own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]
-    return _PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
+    pool_plan, pool_values = tuple(plan[number] for number in numbers), values[numbers][:, whole]
+    return _PoolCurves(pool, pool_plan, pool_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
 
 
 def _measure(
@@ -309,9 +309,9 @@ def curve_pairs(found: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    made = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in found)]
-    made += [_between(one, other, settings) for one, other in itertools.combinations(found, 2)]
-    return pl.concat(made)
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in found)]
+    frames += [_between(one, other, settings) for one, other in itertools.combinations(found, 2)]
+    return pl.concat(frames)
 
 
 def _within(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
@@ -329,11 +329,11 @@ def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.Dat
     if not shared.any():
         return pl.DataFrame(schema=PAIR_SCHEMA)
     examples = one.examples.filter(pl.Series(shared))
-    kept = other.examples["example_id"].is_in(examples["example_id"].implode()).to_numpy()
-    values = np.concatenate([one.values[:, shared], other.values[:, kept]])
+    mask = other.examples["example_id"].is_in(examples["example_id"].implode()).to_numpy()
+    values = np.concatenate([one.values[:, shared], other.values[:, mask]])
     places = {curve: len(one.plan) + i for i, curve in enumerate(other.plan)}
     pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
-    owners = [(found.pool, curve) for found in (one, other) for curve in found.plan]
+    owners = [(side.pool, curve) for side in (one, other) for curve in side.plan]
     both = _PoolCurves(one.pool, one.plan + other.plan, values, examples)
     return _compared(both, owners, pairs, pairs, settings)
 
@@ -354,14 +354,14 @@ def _compared(
     Pairs with a line that some examples lack come last, and are on the examples that have all lines.
     """
     partial_ = np.isnan(found.values).any(axis=1)
-    made = [pl.DataFrame(schema=PAIR_SCHEMA)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA)]
     for lacking in (False, True):
-        asked = [pair for pair in pairs if partial_[list(pair)].any() == lacking]
+        subset = [pair for pair in pairs if partial_[list(pair)].any() == lacking]
         lines = np.arange(len(partial_)) if lacking else np.flatnonzero(~partial_)
-        if asked:
-            own = [[place for place in group if place in lines] for group in groups]
-            made.append(_on_their_examples(found, owners, lines, own, asked, settings))
-    return pl.concat(made)
+        if subset:
+            members = [[place for place in group if place in lines] for group in groups]
+            frames.append(_on_their_examples(found, owners, lines, members, subset, settings))
+    return pl.concat(frames)
 
 
 def _on_their_examples(
@@ -379,8 +379,8 @@ def _on_their_examples(
         return pl.DataFrame(schema=PAIR_SCHEMA)
     block = replace(found, values=values[:, whole], examples=found.examples.filter(pl.Series(whole))).outcomes()
     named = [[str(place) for place in group] for group in groups]
-    told = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", named, settings=settings)
-    rows = {(int(row["policy"]), int(row["baseline"])): row for row in told.iter_rows(named=True)}
+    frame = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", named, settings=settings)
+    rows = {(int(row["policy"]), int(row["baseline"])): row for row in frame.iter_rows(named=True)}
     return pl.DataFrame(list(_rows(rows, owners, pairs)), schema=PAIR_SCHEMA, orient="row")
 
 
@@ -392,5 +392,5 @@ def _rows(
     for first, second in pairs:
         row = rows[first, second]
         lines = [(pool, curve.metric, curve.verifier) for pool, curve in (owners[first], owners[second])]
-        told = [row[name] for name in ("difference", "low", "high", "p_value", "n", "method")]
-        yield owners[first][1].k, *lines[0], *lines[1], *told
+        values = [row[name] for name in ("difference", "low", "high", "p_value", "n", "method")]
+        yield owners[first][1].k, *lines[0], *lines[1], *values

@@ -77,14 +77,14 @@ class Headroom:
     def table(self, limit: int | None = None) -> Table:
         """The best policies first, at most `limit` of them."""
         known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
-        shown = [one for one in MEASURES if any(key[1] == one for key in known)]
+        measures = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
         columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
-        columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(shown)]
+        columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
         for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
-            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in shown)))))
+            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in measures)))))
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -127,9 +127,9 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     slices = [sorted(policy.slices(plan.contents)) for policy in policies]
     unit = unit_numbers(resampling_units(plan.examples.frame))
     seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
-    for block, here, found in paths(plan, policies, source.acting):
+    for block, here, path_parts in paths(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
-        for one in found:
+        for one in path_parts:
             names = slices[one.number]
             parts[:, one.number] = np.where(one.on, _gap_of(block, one.path, names), parts[:, one.number])
             could[one.number] |= _gap_could_be(block, one.path, names, one.on)
@@ -192,8 +192,8 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
             if some.any():
                 drawn.append((pool.judgement, among & some[:, None]))
     for judgement, among in drawn:  # last, since a mean of the best is not the best of means
-        worth = np.where(among, np.fmax(best[:, None], judgement), 0.0)
-        best = np.where(among.any(axis=1), worth.sum(axis=1) / np.maximum(among.sum(axis=1), 1), best)
+        values = np.where(among, np.fmax(best[:, None], judgement), 0.0)
+        best = np.where(among.any(axis=1), values.sum(axis=1) / np.maximum(among.sum(axis=1), 1), best)
     return best
 
 
@@ -208,17 +208,17 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     """
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
-    found = summarise(
+    summary = summarise(
         lambda: _gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
     )
-    told = pl.DataFrame(
+    keys = pl.DataFrame(
         {
             "policy": np.repeat(np.array(names, object), len(GAP)).tolist(),
             "measure": [*GAP] * len(names),
             "could": could.ravel(),
         }
     )
-    frame = found.summary.rename({"metric": "measure"}).join(told, on=["policy", "measure"], maintain_order="left")
+    frame = summary.summary.rename({"metric": "measure"}).join(keys, on=["policy", "measure"], maintain_order="left")
     return frame.with_columns(
         pl.when("could").then(pl.col(one)).alias(one) for one in ("low", "high", "method")
     ).select(list(SCHEMA))
@@ -237,22 +237,22 @@ def headroom(
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
     settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
-    made = summarise(store, names, baseline=oracle, leaders=(), columns=found.columns, settings=settings)
-    behind = made.comparisons.filter(metric=ACCURACY, baseline=oracle)
+    summary = summarise(store, names, baseline=oracle, leaders=(), columns=found.columns, settings=settings)
+    behind = summary.comparisons.filter(metric=ACCURACY, baseline=oracle)
     regrets = behind.select(
         "policy", pl.lit(REGRET).alias("measure"), -pl.col("difference").alias("estimate"),
         -pl.col("high").alias("low"), -pl.col("low").alias("high"), "n", "method",
     )  # fmt: skip
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
-    clustered = tuple(one for one in made.notes if one.code in ON_CLUSTERS)
+    clustered = tuple(one for one in summary.notes if one.code in ON_CLUSTERS)
     quotient = "fieller_few" if any(one.severity is Severity.WARNING for one in clustered) else "fieller"
     if begins is not None:
         share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings.level)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
         shares = pl.DataFrame(values, nan_to_null=True).with_columns(
             measure=pl.lit(SHARE),
-            n=pl.lit(made.judged),
+            n=pl.lit(summary.judged),
             method=pl.when(pl.col("low").is_not_null()).then(
                 pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit(quotient))
             ),

@@ -82,15 +82,15 @@ class Explanation:
     texts: pl.DataFrame | None = None
 
     def __str__(self) -> str:
-        told = [
+        texts = [
             stage_table(one, whole=True).terminal(SHOWN) + f"{printable(one.ending)}\n" * bool(one.ending)
             for one in self.stages
         ]
-        return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
+        return "\n".join([*map(printable, self.header), *texts, *map(printable, (self.ending, *self.notes))])
 
     def _repr_html_(self) -> str:
-        told = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
-        return "".join([*map(paragraph, self.header), *told, *map(paragraph, (*self.notes, self.ending))])
+        texts = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
+        return "".join([*map(paragraph, self.header), *texts, *map(paragraph, (*self.notes, self.ending))])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,8 +147,8 @@ def _in_run(
     """A policy as it is in a run on the examples `where` a condition holds; whether it acts on this one, where it ranks
     them all: a share of those that every policy of the file can be replayed on.
     """
-    asked = file if chosen.ranking is not None else replace(file, policies=(chosen,))
-    policies, examples, _ = resolved(log, contents, asked, file.measure, where)
+    run_file = file if chosen.ranking is not None else replace(file, policies=(chosen,))
+    policies, examples, _ = resolved(log, contents, run_file, file.measure, where)
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
@@ -157,9 +157,9 @@ def _in_run(
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
         return plain, None
-    served = serve(ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False)
-    place = ids.filter(served.coverage.keep).index_of(example)
-    acting = served.acting.get(plain.name)
+    replay = serve(ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False)
+    place = ids.filter(replay.coverage.keep).index_of(example)
+    acting = replay.acting.get(plain.name)
     return plain, None if place is None or acting is None else bool(acting[place])
 
 
@@ -170,31 +170,31 @@ def _check_known(log: Log, example: str) -> None:
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
     """The policy of a name; of one with several thresholds, that with the threshold in its brackets."""
-    found = {one.name: one for one in policies}
+    by_name = {one.name: one for one in policies}
     whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
-    if name not in found and whole is not None and (gate := swept(whole)) is not None:
+    if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
         value = name.removesuffix("]").rpartition("=")[2]
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
             raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
-    require_known(name, found, f"no policy is named `{name}`")
-    if (gate := swept(found[name])) is not None:
+    require_known(name, by_name, f"no policy is named `{name}`")
+    if (gate := swept(by_name[name])) is not None:
         key = "below" if gate.falling else "at_least"
         raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
-    return found[name]
+    return by_name[name]
 
 
 def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
     """What stands above an explanation; a result that was saved without texts has no question."""
-    asked = () if question is None else (f"question  {question}",)
+    heading = () if question is None else (f"question  {question}",)
     diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
     lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
     return (
         f"example   {example}",
-        *asked,
+        *heading,
         *lines,
         *(["simulated log: a model's numbers, not a system's"] if simulated else []),
     )
@@ -232,8 +232,8 @@ def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> 
     if policy.ranking is None:
         return _one_ending(block, policy, priced, on=False)
     if acts is not None:
-        told, row = _one_ending(block, policy, priced, on=acts)
-        return f"it {'intervenes' if acts else 'does not intervene'}: {told}", row
+        text, row = _one_ending(block, policy, priced, on=acts)
+        return f"it {'intervenes' if acts else 'does not intervene'}: {text}", row
     (there, first), (keeps, second) = (_one_ending(block, policy, priced, on=on) for on in (True, False))
     if first.is_empty():
         return there, first
@@ -259,11 +259,11 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served: bool) -> pl.DataFrame:
     """The row that a run has in its outcomes; none where the example is partial."""
-    gathered = Gathered(Versions.of([policy]), number_columns([policy], priced))
-    gathered.add(block)
+    record = Gathered(Versions.of([policy]), number_columns([policy], priced))
+    record.add(block)
     acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
-    reported = Reported((policy,), gathered.versions.places, {0: (acts, None)})
-    outcomes = ServedOutcomes(gathered, reported, ExampleSet(block.examples, None), np.array([served]))
+    reported = Reported((policy,), record.versions.places, {0: (acts, None)})
+    outcomes = ServedOutcomes(record, reported, ExampleSet(block.examples, None), np.array([served]))
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
@@ -298,8 +298,8 @@ def _paid(row: Mapping[str, Any]) -> str:
 
 
 def _count(number: float, what: str, form: str = "g") -> str:
-    shown = f"{number:{form}}"
-    return f"{shown} {what}" + ("" if shown == "1" else "s")
+    text = f"{number:{form}}"
+    return f"{text} {what}" + ("" if text == "1" else "s")
 
 
 def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
@@ -335,12 +335,12 @@ def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame,
     mine = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
     steps = mine.iter_rows(named=True)
     stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
-    asked = found.examples.filter(pl.col("example_id") == example).row(0, named=True)
+    example_row = found.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
     ending = _ending_of(outcome, "" if why is None else f"{why}: ")
     return Explanation(
-        _header_of(example, asked.get("question"), asked["gold"], record, found.simulated),
+        _header_of(example, example_row.get("question"), example_row["gold"], record, found.simulated),
         stages,
         ending if stages else f"{SEVERAL}; {ending}",
         row,
@@ -368,21 +368,21 @@ class _Paid:
         """
         order, generation = self.orders[stop["order"]], self.orders[stop["generation_order"]]
         checks = self.orders.get(stop["verification_order"], NONE)
-        shown, generated = _called(order, stop["steps"]), _called(generation, stop["generated"])
+        traces, generated = _called(order, stop["steps"]), _called(generation, stop["generated"])
         verified, verifier = frozenset(_called(checks, stop["verified"])), stop["verifier"]
         marks = zip(generated, generation["checked"] or (), strict=False)
         early: dict[Trace | None, Row] = {
             trace: self.scores[(order["slice"], trace[1]), stop["given_up_by"]] for trace, on in marks if on
         }
         later, together = order["generated"] is not None, checks.get("rule") == TOGETHER
-        walk: tuple[Trace | None, ...] = (None, *shown) if later else shown
-        spent = order["tokens"][len(shown) + 1 - len(walk) : len(shown) + 1]
+        walk: tuple[Trace | None, ...] = (None, *traces) if later else traces
+        spent = order["tokens"][len(traces) + 1 - len(walk) : len(traces) + 1]
         if later and stop["empty"]:
             walk, spent = (*walk, None), [*spent, generation["tokens"][stop["generated"]]]
         rows, paid = [], 0.0
         for step, (trace, tokens) in enumerate(zip(walk, spent, strict=True), 0 if later else 1):
             if verifier is not None:
-                now = (shown if step == len(shown) else ()) if together else (trace,)
+                now = (traces if step == len(traces) else ()) if together else (trace,)
                 paid += sum(self.scores[one, verifier]["verification_tokens"] or 0.0 for one in now if one in verified)
             row = NONE if trace is None else self.traces[trace]
             rows.append({
@@ -401,8 +401,8 @@ class _Paid:
         lacking += ["score"] if verifier is None else []
         lacking += ["unscored"] if frame["unscored"].is_null().all() else []
         by = f", {counted(1 if together else stop['verified'], 'verification')} by `{verifier}`" if verifier else ""
-        told = f"{counted(stop['generated'], 'trace')} generated{by}; order `{order['rule']}`, as far as {len(shown)}"
-        return Stage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), told, generated)
+        text = f"{counted(stop['generated'], 'trace')} generated{by}; order `{order['rule']}`, as far as {len(traces)}"
+        return Stage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), text, generated)
 
     def _score(self, trace: Trace | None, stop: Row, verified: bool) -> Row:
         """The score that the policy paid for a trace; how it took one that has none."""
@@ -425,8 +425,8 @@ class _Paid:
                 "score": score["score"], "tokens": tokens,
             })  # fmt: skip
         frame = pl.DataFrame(rows, schema={name: kind for name, kind in _STEPS.items() if name in rows[0]})
-        told = f"{counted(len(rows), 'verification')} by `{stop['verifier']}`, and no trace generated"
-        return Stage(f"`{stop['policy']}`: {order['slice']}, verified", frame, told)
+        text = f"{counted(len(rows), 'verification')} by `{stop['verifier']}`, and no trace generated"
+        return Stage(f"`{stop['policy']}`: {order['slice']}, verified", frame, text)
 
 
 def _called(order: Row, count: int) -> tuple[Trace, ...]:

@@ -107,8 +107,8 @@ def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
         return [row for row in ranked if row.policy.name in names], 0
     must = {asked.baseline or asked.found.baseline, asked.found.leader}
     wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
-    kept = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
-    return [row for row in wanted if row.policy.name in kept], len(ranked) - len(kept)
+    subset = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
+    return [row for row in wanted if row.policy.name in subset], len(ranked) - len(subset)
 
 
 def fitting(
@@ -143,25 +143,25 @@ def forest_data(asked: FigureRequest) -> FigureData:
     To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
     been chosen by what was seen. Without either, the leader is the baseline.
     """
-    found = asked.found
-    own = asked.baseline is None or asked.baseline == found.baseline
-    baseline = asked.baseline or found.baseline or found.leader
+    result = asked.found
+    to_baseline = asked.baseline is None or asked.baseline == result.baseline
+    baseline = asked.baseline or result.baseline or result.leader
     if baseline is None:
         raise RequiredError(f"there is no policy to compare with: name one as {argument('baseline')}")
-    named = {policy.name: policy for policy in found.policies}
+    named = {policy.name: policy for policy in result.policies}
     require_known(baseline, named, f"no policy is named `{baseline}`")
-    if named[baseline].diagnostic and baseline != found.baseline:
+    if named[baseline].diagnostic and baseline != result.baseline:
         raise ConflictError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
-    column = metric_column(found.summariser.metric, found.columns)
+    column = metric_column(result.summariser.metric, result.columns)
     scale = 100.0 if column.share else column.scale
-    own = own and found.baseline is not None
-    if own:
-        told, stepwise = dict(_to_own(found)), _apart_by_p(found)
+    to_baseline = to_baseline and result.baseline is not None
+    if to_baseline:
+        limits, stepwise = dict(_to_own(result)), _apart_by_p(result)
     else:
-        pairs = against(compare(found, None, None, None, None).pairs, baseline)
-        told, stepwise = dict(_to_another(found, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
+        pairs = against(compare(result, None, None, None, None).pairs, baseline)
+        limits, stepwise = dict(_to_another(result, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
     rows, left_out = _shown(asked, ROWS)
-    made = {
+    differences = {
         name: PolicyDifference(
             name,
             scale * change,
@@ -170,27 +170,27 @@ def forest_data(asked: FigureRequest) -> FigureData:
             bool(named[name].diagnostic),
             stepwise=name in stepwise,
         )
-        for name, (change, low, high) in told.items()
+        for name, (change, low, high) in limits.items()
     }
-    called = _called(found)
-    listed = [row.policy.name for row in rows if row.policy.name in made]
-    shown = [replace(made[name], name=called[name]) for name in listed]
-    level = f"{100 * found.summariser.settings.level:g} %"
-    said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
-    if any(row.stepwise and row.around_zero for row in shown):
-        said.append("p, taken step by step, may tell apart where limits do not")
-    frame = as_frame([*made.values()], PolicyDifference).select(
-        "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
+    called = _called(result)
+    listed = [row.policy.name for row in rows if row.policy.name in differences]
+    points = [replace(differences[name], name=called[name]) for name in listed]
+    level = f"{100 * result.summariser.settings.level:g} %"
+    remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
+    if any(row.stepwise and row.around_zero for row in points):
+        remarks.append("p, taken step by step, may tell apart where limits do not")
+    frame = as_frame([*differences.values()], PolicyDifference).select(
+        "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
     )  # fmt: skip
     look: dict[str, Any] = {
         "baseline": called[baseline],
         "quality": column.label,
         "unit": "points" if column.share else "",
-        "simulated": found.simulated,
+        "simulated": result.simulated,
     }
-    must = {called[one] for one in (baseline, found.leader) if one in called}
-    return FigureData(frame, fitting(forest_figure, shown, must, said, left_out, **look))
+    must = {called[one] for one in (baseline, result.leader) if one in called}
+    return FigureData(frame, fitting(forest_figure, points, must, remarks, left_out, **look))
 
 
 def _times(value: float | None, scale: float) -> float | None:
@@ -231,21 +231,21 @@ def _to_another(
 
 def headroom_data(asked: FigureRequest) -> FigureData:
     """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
-    found = asked.found
-    room = headroom(found, asked.gaps(), asked.oracle, asked.baseline)
+    result = asked.found
+    room = headroom(result, asked.gaps(), asked.oracle, asked.baseline)
     if not room.parts:
         how = f"replay again with {argument('headroom')}"
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
-    told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
+    measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
     rows, left_out = _shown(asked, ROWS)
-    called = _called(found)
+    called = _called(result)
     bars = []
     for row in rows:
-        parts = {part: told.get((row.policy.name, part), [None])[0] for part in GAP}
+        parts = {part: measures.get((row.policy.name, part), [None])[0] for part in GAP}
         if None in parts.values():
             continue
-        share, low, high = told.get((row.policy.name, SHARE), [None] * 3)[:3]
+        share, low, high = measures.get((row.policy.name, SHARE), [None] * 3)[:3]
         ends = row.policy.name in (room.baseline, room.oracle)
         bars.append(
             PolicyGap(
@@ -260,32 +260,32 @@ def headroom_data(asked: FigureRequest) -> FigureData:
                 diagnostic=bool(row.policy.diagnostic),
             )
         )
-    ends_said = []
+    end_notes = []
     if room.baseline is not None:
-        ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
+        end_notes = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
     limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
-    must = {called[one] for one in (room.baseline, room.oracle, found.leader) if one in called}
+    must = {called[one] for one in (room.baseline, room.oracle, result.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
-    draw = fitting(gap_figure, bars, must, [*ends_said, *limits], left_out, simulated=found.simulated)
+    draw = fitting(gap_figure, bars, must, [*end_notes, *limits], left_out, simulated=result.simulated)
     return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
 def stopping_data(asked: FigureRequest) -> FigureData:
     """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
-    found = asked.found
+    result = asked.found
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(
-        found.outcomes.filter(pl.col("traces").is_not_null())
+        result.outcomes.filter(pl.col("traces").is_not_null())
         .group_by("policy", traces=whole)
         .agg(examples=pl.len().cast(pl.Int64), paid=pl.col("traces").sum(), odd=(pl.col("traces") != whole).any())
     )
     if counts.is_empty():
         raise EmptyError("no policy has a number of traces")
-    place = {name: number for number, name in enumerate(found.summariser.names)}
+    place = {name: number for number, name in enumerate(result.summariser.names)}
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
     by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
-    rows, _ = _shown(asked, len(found.policies))
+    rows, _ = _shown(asked, len(result.policies))
     rows = [row for row in rows if row.policy.name in by_policy]
     if not asked.policies:
         varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
@@ -294,9 +294,9 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         raise EmptyError(
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"
         )
-    shown = rows if asked.policies else rows[:PANELS]
-    called = _called(found)
-    made = [
+    panel_rows = rows if asked.policies else rows[:PANELS]
+    called = _called(result)
+    panels = [
         StoppingTimes(
             called[row.policy.name],
             tuple((mine := by_policy[row.policy.name])["traces"]),
@@ -304,13 +304,13 @@ def stopping_data(asked: FigureRequest) -> FigureData:
             float(mine["paid"].sum()) / float(mine["examples"].sum()),
             bool(row.policy.diagnostic),
         )
-        for row in shown
+        for row in panel_rows
     ]
-    rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
-    said = ["means over orders are rounded"] * rounded
-    left_out = len(rows) - len(shown)
+    rounded = any(by_policy[row.policy.name]["odd"].any() for row in panel_rows)
+    remarks = ["means over orders are rounded"] * rounded
+    left_out = len(rows) - len(panel_rows)
     frame = counts.select("policy", "traces", "examples", "share")
-    return FigureData(frame, fitting(stopping_figure, made, (), said, left_out, simulated=found.simulated))
+    return FigureData(frame, fitting(stopping_figure, panels, (), remarks, left_out, simulated=result.simulated))
 
 
 BASE = "base_correct"
@@ -320,8 +320,8 @@ NAMING = {"name", "against", "label", "sweep", "sweep_size"}
 
 def gates_data(asked: FigureRequest) -> FigureData:
     """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
-    found = asked.found
-    curves = [*_all_thresholds(found), *_settings(found)]
+    result = asked.found
+    curves = [*_all_thresholds(result), *_settings(result)]
     if asked.policies:
         names = [curve.name for curve in curves]
         for name in asked.policies:
@@ -332,11 +332,11 @@ def gates_data(asked: FigureRequest) -> FigureData:
             "no policy of the result has a gate with several settings: sweep its threshold, as `below = [0.2, 0.5]`, "
             '`below = { quantiles = 10 }` or `below = "all"`'
         )
-    level = f"{100 * found.summariser.settings.level:g} %"
+    level = f"{100 * result.summariser.settings.level:g} %"
     kinds = {curve.whole for curve in curves}
     said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
-    shown = curves if asked.policies else curves[:PANELS]
-    left_out = len(curves) - len(shown)
+    panels = curves if asked.policies else curves[:PANELS]
+    left_out = len(curves) - len(panels)
     frame = pl.concat(
         pl.DataFrame(
             {"policy": [curve.name] * len(curve.rate), RATE: curve.rate, ACCURACY: curve.accuracy, "low": curve.low,
@@ -345,9 +345,9 @@ def gates_data(asked: FigureRequest) -> FigureData:
         )
         for curve in curves
     )  # fmt: skip
-    labels = {policy.sweep: policy.label or policy.sweep for policy in found.policies}
-    named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in shown]
-    draw = fitting(gates_figure, named, (), said, left_out, ("more gate", "more gates"), simulated=found.simulated)
+    labels = {policy.sweep: policy.label or policy.sweep for policy in result.policies}
+    named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in panels]
+    draw = fitting(gates_figure, named, (), said, left_out, ("more gate", "more gates"), simulated=result.simulated)
     return FigureData(frame, draw)
 
 
@@ -375,13 +375,13 @@ def _settings(found: Findings) -> Iterator[GateCurve]:
     for policy in found.policies:
         if [key.startswith("gate.") for key, _ in policy.swept] == [True] and policy.sweep not in whole:
             sweeps.setdefault(policy.sweep, []).append(policy.name)
-    told = {(policy, metric): rest for policy, metric, *rest in found.summary.iter_rows()}
+    estimates = {(policy, metric): rest for policy, metric, *rest in found.summary.iter_rows()}
     firsts = [names[0] for names in sweeps.values()]
     base = _bases(found, firsts) if firsts else {}
     for (sweep, names), first in zip(sweeps.items(), firsts, strict=True):
         points = []
         for name in names:
-            rate, accuracy = told.get((name, RATE), [None])[0], told.get((name, ACCURACY), [None] * 3)[:3]
+            rate, accuracy = estimates.get((name, RATE), [None])[0], estimates.get((name, ACCURACY), [None] * 3)[:3]
             if rate is not None and accuracy[0] is not None:
                 points.append((rate, *accuracy))
         points.sort()
@@ -389,7 +389,7 @@ def _settings(found: Findings) -> Iterator[GateCurve]:
             continue
         if points[0][0] > 0 and first in base:
             points.insert(0, (0.0, *base[first]))
-        always = told.get((_always(found, first), ACCURACY), [None] * 3)[:3]
+        always = estimates.get((_always(found, first), ACCURACY), [None] * 3)[:3]
         if points[-1][0] < 1 and always[0] is not None:
             points.append((1.0, *always))
         rates, values, low, high = zip(*points, strict=True)
@@ -415,11 +415,11 @@ def _bases(found: Findings, names: Sequence[str]) -> dict[str, tuple[float, floa
     store = summariser.outcomes.statistics().only([BASE])
     numbers = [summariser.names.index(name) for name in names]
     column = OutcomeColumn(BASE, rate=True, quality=True)
-    made = summarise(
+    summary = summarise(
         side_by_side([(store, numbers)], [BASE], 0), names, leaders=(), metric=BASE, columns=[column],
         settings=summariser.settings,
     )  # fmt: skip
-    rows = made.summary.filter(pl.col("estimate").is_not_null() & (pl.col("metric") == BASE))
+    rows = summary.summary.filter(pl.col("estimate").is_not_null() & (pl.col("metric") == BASE))
     return {
         name: (value, low, high)
         for name, value, low, high in rows.select("policy", "estimate", "low", "high").iter_rows()

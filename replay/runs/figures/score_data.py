@@ -25,11 +25,11 @@ SOLVE = "solve"
 
 def scores_data(asked: FigureRequest) -> FigureData:
     """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
-    found = asked.found
-    saved = found.folder if found.folder is not None and found.folder.has(f"{SCORES}.parquet") else None
+    result = asked.found
+    saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
     log = asked.own_log() if asked.log is None and saved is None else asked.log
     if log is not None:
-        rows, whose = scores_of_log(log, found.examples["example_id"]), "all traces of the examples compared"
+        rows, whose = scores_of_log(log, result.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
         scores, traces = (pl.read_parquet(saved.file(f"{name}.parquet")) for name in (SCORES, TRACES))
         keys = ["example_id", "slice", "sample"]
@@ -49,12 +49,12 @@ def scores_data(asked: FigureRequest) -> FigureData:
     if asked.policies:
         ranked = _read_by(asked, ranked)
     made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
-    said = [whose, "AUC: how often a right one scores above a wrong one"]
+    remarks = [whose, "AUC: how often a right one scores above a wrong one"]
     shown = made if asked.policies else made[:PANELS]
     frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
     left_out = len(made) - len(shown)
     return FigureData(
-        frame, fitting(distributions_figure, shown, (), said, left_out, ("more", "more"), simulated=found.simulated)
+        frame, fitting(distributions_figure, shown, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
     )
 
 
@@ -65,14 +65,14 @@ def _read_by(asked: FigureRequest, groups: list[Group]) -> list[Group]:
     """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
     names = asked_for(asked, asked.found.policies)
     words = [{*_words(policy.settings)} for policy in asked.found.policies if policy.name in names]
-    kept = [
+    matches = [
         ((by, on), rows)
         for (by, on), rows in groups
         if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
     ]
-    if not kept:
+    if not matches:
         raise EmptyError("no verifier's scores of judged traces are read by the policies named")
-    return kept
+    return matches
 
 
 def _words(value: Any) -> Iterator[str]:
@@ -100,8 +100,8 @@ def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
         pool if action == SOLVE else slice_name(action, parent or "?") for action, pool, parent in kinds.iter_rows()
     ]
     named = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
-    found = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
-    return found.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
+    rows = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
+    return rows.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
 
 
 def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:

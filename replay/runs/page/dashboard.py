@@ -66,26 +66,26 @@ def write_dashboard(
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
-    told = [described(one, folder, name) for one, folder, name in zip(found, folders, names, strict=True)]
-    left = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in told)
-    shown = [
+    descriptions = [described(one, folder, name) for one, folder, name in zip(found, folders, names, strict=True)]
+    left = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
+    page_results = [
         _fitting(one, folder, data, examples, left // len(found), texts)
-        for one, folder, data in zip(found, folders, told, strict=True)
+        for one, folder, data in zip(found, folders, descriptions, strict=True)
     ]
-    several = any(one.examples.files for one in shown)
-    made = dashboard_page(
+    several = any(one.examples.files for one in page_results)
+    html = dashboard_page(
         PageData(
             title=printable(" and ".join(dict.fromkeys(one.log_name for one in found))),
-            results=[one.data for one in shown],
-            examples=[one.packed for one in shown],
+            results=[one.data for one in page_results],
+            examples=[one.packed for one in page_results],
             texts=beside.name if several else None,
         )
     )
     with ExitStack() as held:
-        held.enter_context(replacing_file(page, force)).write_text(made, encoding="utf-8")
+        held.enter_context(replacing_file(page, force)).write_text(html, encoding="utf-8")
         if several:
             written = held.enter_context(replacing(beside, force))
-            for number, one in enumerate(shown):
+            for number, one in enumerate(page_results):
                 for file, held_texts in one.examples.texts():
                     text = texts_file(number, file, held_texts)
                     (written / f"{number}-{file}.js").write_text(text, encoding="ascii")
@@ -111,11 +111,11 @@ def _fitting(found: Findings, folder: SavedFolder, data: Json, most: int, room: 
     """The examples that the page has room for."""
     names = [one["name"] for one in data["policies"]]
     while True:
-        made = _examples_of(found, folder, names, most, texts)
-        size = packed(made.data)
-        if len(size) <= room or len(made.ids) <= FEWEST:
-            return _Shown(data, made, size)
-        most = max(FEWEST, min(len(made.ids) * 9 // 10, len(made.ids) * room * 9 // 10 // len(size)))
+        examples = _examples_of(found, folder, names, most, texts)
+        size = packed(examples.data)
+        if len(size) <= room or len(examples.ids) <= FEWEST:
+            return _Shown(data, examples, size)
+        most = max(FEWEST, min(len(examples.ids) * 9 // 10, len(examples.ids) * room * 9 // 10 // len(size)))
 
 
 CELLS = 120_000
@@ -160,13 +160,13 @@ class _ShownExamples:
             by_file = rows.partition_by("file", as_dict=True, maintain_order=True)
             for file in range(begin, end):
                 examples = some.filter(file=file).select("place", "example_id").iter_rows()
-                made: dict[int, Json] = {
+                entries: dict[int, Json] = {
                     number: {"question": questions.get(one), "traces": {}} for number, one in examples
                 }
-                told = by_file.get((file,), rows.clear()).select("place", "slice", "sample", "text")
-                for number, name, sample, text in told.iter_rows():
-                    made[number]["traces"].setdefault(printable(name), {})[sample] = text
-                yield file, made
+                trace_texts = by_file.get((file,), rows.clear()).select("place", "slice", "sample", "text")
+                for number, name, sample, text in trace_texts.iter_rows():
+                    entries[number]["traces"].setdefault(printable(name), {})[sample] = text
+                yield file, entries
 
 
 def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -192,12 +192,12 @@ def _examples_of(
     if traces and len(found.examples):
         paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(found.examples)))
-    frame, told = _drawn(found, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+    frame, strata = _drawn(found, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
     asked = _with_questions(frame, folder)
     words = _Words()
     data: Json = {
         "total": len(found.examples),
-        "strata": told,
+        "strata": strata,
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
@@ -219,15 +219,15 @@ def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[
     sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
     if not any(sizes.values()):
         return (), ()
-    made: list[int] = []
+    file_numbers: list[int] = []
     held: list[int] = []
     for example in ids:
         size = sizes.get(example) or 0
         if not held or (held[-1] + size > TEXTS):
             held.append(0)
         held[-1] += size
-        made.append(len(held) - 1)
-    return tuple(made), tuple(held)
+        file_numbers.append(len(held) - 1)
+    return tuple(file_numbers), tuple(held)
 
 
 def _grouping(found: Findings) -> list[str]:
@@ -274,12 +274,12 @@ def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFram
     sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
     shares = _shares([*sizes.values()], most)
     seeds = np.random.default_rng(found.summariser.settings.seed)
-    kept: list[int] = []
+    chosen_places: list[int] = []
     for (stratum, size), share in zip(sizes.items(), shares, strict=True):
         places = frame.filter(stratum=stratum)["place"].to_numpy()
-        kept += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
-    told = [(printable(name), size, share) for (name, size), share in zip(sizes.items(), shares, strict=True)]
-    return frame.filter(pl.col("place").is_in(kept)), told
+        chosen_places += seeds.choice(places, share, replace=False).tolist() if share < size else places.tolist()
+    strata = [(printable(name), size, share) for (name, size), share in zip(sizes.items(), shares, strict=True)]
+    return frame.filter(pl.col("place").is_in(chosen_places)), strata
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
@@ -299,8 +299,8 @@ def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | Non
     file = folder.file("examples.parquet")
     if "question" not in pl.read_parquet_schema(file):
         return None
-    asked = pl.read_parquet(file, columns=["example_id", "question"])
-    return frame.select("example_id").join(asked, on="example_id", how="left", maintain_order="left")["question"]
+    questions = pl.read_parquet(file, columns=["example_id", "question"])
+    return frame.select("example_id").join(questions, on="example_id", how="left", maintain_order="left")["question"]
 
 
 def _outcomes(
@@ -335,8 +335,8 @@ def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words
     def mine(name: str) -> pl.DataFrame:
         scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
         scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
-        kept = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
-        return kept.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
+        rows = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
+        return rows.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
 
     traces, scores, orders, stops = map(mine, (TRACES, SCORES, ORDERS, STOPS))
     stops = stops.drop_nulls("order")  # a gate that verifies goes along none

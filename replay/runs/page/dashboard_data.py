@@ -38,14 +38,14 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
     results = ranked_input(found)
     rows = rank(results)
     table = ranked_table(results) if rows else None
-    said = takeaway(results)
+    sentence = takeaway(results)
     above, below = (results.notes, ()) if table is None else (table.above, table.below)
     number = {row.policy.name: place for place, row in enumerate(rows)}
     curves = pl.read_parquet(folder.file("curves.parquet")) if folder.has("curves.parquet") else None
     return {
         "name": printable(name),
         "log": printable(found.log_name),
-        "takeaway": None if said is None else _in_plain_text(said),
+        "takeaway": None if sentence is None else _in_plain_text(sentence),
         "basis": basis(found),
         "n": found.statistics.n,
         "level": found.summariser.settings.level,
@@ -62,7 +62,7 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
         "headroom": _headroom(found, folder, number),
         "curves": None if curves is None else _curves(curves),
         "warnings": [*[SIMULATED] * found.simulated, *_in_plain_texts(above, but=SIMULATED)],
-        "notes": [*_in_plain_texts(below, but=said)],
+        "notes": [*_in_plain_texts(below, but=sentence)],
         "leftOut": [*_left_out(found)],
     }
 
@@ -81,15 +81,15 @@ def numbers(values: pl.Series) -> list[float | None]:
 
 def basis(found: Findings) -> str:
     """What the numbers rest on, in a few sentences."""
-    settings, made = found.summariser.settings, found.provenance
+    settings, provenance = found.summariser.settings, found.provenance
     policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
-    where = f" where {made['where']}" if made.get("where") else ""
+    where = f" where {provenance['where']}" if provenance.get("where") else ""
     judged = f", {found.statistics.judged:,} of them judged" if found.statistics.judged != found.statistics.n else ""
-    told = [f"{policies} on {examples}{judged} of the log {found.log_name}{where}"]
-    told.append(f"baseline: {found.baseline}" if found.baseline is not None else "no baseline")
+    sentences = [f"{policies} on {examples}{judged} of the log {found.log_name}{where}"]
+    sentences.append(f"baseline: {found.baseline}" if found.baseline is not None else "no baseline")
     how = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
-    told.append(f"{100 * settings.level:g} % intervals ({settings.method}, {how})")
-    return printable(f"{'; '.join(told)}.")
+    sentences.append(f"{100 * settings.level:g} % intervals ({settings.method}, {how})")
+    return printable(f"{'; '.join(sentences)}.")
 
 
 def _in_plain_text(sentence: str) -> str:
@@ -109,11 +109,11 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
         if frame["estimate"].null_count() == len(frame):
             continue
         column = metric_column(str(metric), results.columns)
-        told: dict[str, list[float | None]] = {part: [None] * len(rows) for part in ("estimate", "low", "high")}
-        for policy, *values in frame.select("policy", *told).iter_rows():
-            for part, value in zip(told, values, strict=True):
-                told[part][place[policy]] = number_of(value)
-        yield {**_form_of(column), "metric": metric, **told}
+        series: dict[str, list[float | None]] = {part: [None] * len(rows) for part in ("estimate", "low", "high")}
+        for policy, *values in frame.select("policy", *series).iter_rows():
+            for part, value in zip(series, values, strict=True):
+                series[part][place[policy]] = number_of(value)
+        yield {**_form_of(column), "metric": metric, **series}
 
 
 def _form_of(column: OutcomeColumn) -> Json:
@@ -136,18 +136,18 @@ LEAST_FIRST = ("place", "rank", "p_adjusted", "flip_rate")
 
 def _table(table: Table, results: RankedInput) -> Json:
     """The ranked table: cells as people read them, what they are sorted by, and whether most comes first."""
-    kept = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
+    indices = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
     least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
     least |= {"corrected", "difference"} if results.quality.cost else set()
     columns = []
-    for column in (table.columns[i] for i in kept):
+    for column in (table.columns[i] for i in indices):
         key, align = column.key or column.name, column.form.align
         columns.append({"name": column.name, "key": key, "align": align, "down": align != "left" and key not in least})
     texts = table.texts()
-    made = []
+    rows = []
     for row, cells in zip(table.rows, texts, strict=True):
-        made.append([[cells[i], _sorted_by(table.columns[i], row[i])] for i in kept])
-    return {"columns": columns, "rows": made}
+        rows.append([[cells[i], _sorted_by(table.columns[i], row[i])] for i in indices])
+    return {"columns": columns, "rows": rows}
 
 
 def _is_filled(column: TableColumn, cells: Sequence[Any]) -> bool:
@@ -192,19 +192,19 @@ def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number
     most = max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))
     value = {place: row.quality.estimate for place, row in enumerate(rows) if row.quality is not None}
     empty: Json = dict.fromkeys(("low", "high", "p", "fixes", "flips", "differs"))
-    made = {
+    differences = {
         base: [None if place not in value else {**empty, "difference": number_of(value[place] - value[base])}
                for place in range(len(rows))]
         for base in _baselines(rows, first, usual, most) if base in value
     }  # fmt: skip
     if len(value) > 1:
-        _tell_all_pairs(made, found, rows, number)
-    if results.baseline in number and (own := number[str(results.baseline)]) in made:
-        _tell_own(made[own], rows, results.level)
+        _tell_all_pairs(differences, found, rows, number)
+    if results.baseline in number and (baseline := number[str(results.baseline)]) in differences:
+        _tell_own(differences[baseline], rows, results.level)
     return {
-        "baselines": [*made],
-        "left": len([place for place in usual if place not in made]),
-        **{part: [[None if one is None else one[part] for one in told] for told in made.values()]
+        "baselines": [*differences],
+        "left": len([place for place in usual if place not in differences]),
+        **{part: [[None if one is None else one[part] for one in entries] for entries in differences.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip
 
@@ -215,12 +215,12 @@ def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """
     swept = {place for place in usual if rows[place].policy.sweep_size > 1 and not rows[place].chosen}
-    kept = list(dict.fromkeys(first))
+    baselines = list(dict.fromkeys(first))
     for group in ([place for place in usual if place not in swept], [place for place in usual if place in swept]):
-        left = [place for place in group if place not in kept]
-        room = min(most - len(kept), len(left))
-        kept += [left[at] for at in np.linspace(0, len(left) - 1, room).round().astype(int)] if room > 0 else []
-    return kept[:most]
+        left = [place for place in group if place not in baselines]
+        room = min(most - len(baselines), len(left))
+        baselines += [left[at] for at in np.linspace(0, len(left) - 1, room).round().astype(int)] if room > 0 else []
+    return baselines[:most]
 
 
 Told = dict[int, list[Json | None]]
@@ -232,17 +232,17 @@ def _tell_all_pairs(made: Told, found: Findings, rows: Sequence[Ranked], number:
         pairs = compare(found, None, None, None, None).pairs
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
         return
-    for base, told in made.items():
+    for base, entries in made.items():
         for pair in against(pairs, rows[base].policy.name).rename({"p_value": "p"}).iter_rows(named=True):
-            if (one := told[number[pair["policy"]]]) is not None:
+            if (one := entries[number[pair["policy"]]]) is not None:
                 one |= {name: number_of(pair[name]) for name in one}
 
 
 def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
     """Adds the limits that hold for all differences to the run's own baseline."""
-    for told, row in zip(own, rows, strict=True):
-        if told is not None and row.difference is not None:
-            told |= {
+    for entry, row in zip(own, rows, strict=True):
+        if entry is not None and row.difference is not None:
+            entry |= {
                 "difference": number_of(row.difference.estimate),
                 "low": number_of(row.difference.low),
                 "high": number_of(row.difference.high),
@@ -319,14 +319,14 @@ def _headroom(found: Findings, folder: SavedFolder, number: Mapping[str, int]) -
 
 
 def _curves(curves: pl.DataFrame) -> list[Json]:
-    kept = curves.drop_nulls("estimate")
+    rows = curves.drop_nulls("estimate")
     return [
         {
             "pool": printable(row["pool"]),
             "series": printable(row["metric"] + (f" ({row['verifier']})" if row["verifier"] is not None else "")),
             **{part: number_of(row[part]) for part in ("k", "estimate", "low", "high", "n")},
         }
-        for row in kept.iter_rows(named=True)
+        for row in rows.iter_rows(named=True)
     ]
 
 

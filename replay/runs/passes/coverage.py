@@ -56,8 +56,8 @@ class _BaselineSet:
 
     def accuracies(self) -> tuple[float, float] | None:
         """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
-        (n, total), (kept, kept_total) = self.own, self.kept
-        return (total / n, kept_total / kept) if self.told and n and kept else None
+        (n, total), (shared_n, shared_total) = self.own, self.kept
+        return (total / n, shared_total / shared_n) if self.told and n and shared_n else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +125,12 @@ class Coverage:
             one = self.baseline
             yield from _note_baseline(one.name, self.kept, one.covered, one.lost, one.accuracies())
         yield from _note_unscored(self.unscored)
-        found = dict(self.remarks)
+        remarks = dict(self.remarks)
         for policy in self.policies:
             for part in nested(policy):
                 for kind in part.final_remarks():
-                    found.setdefault(kind, Counter())[policy.sweep] += 1
-        for kind, counts in found.items():
+                    remarks.setdefault(kind, Counter())[policy.sweep] += 1
+        for kind, counts in remarks.items():
             yield from kind.notes(counts)
         yield from _note_underestimated(self.free, self.exhausted, self.behind_gaps)
 
@@ -138,7 +138,7 @@ class Coverage:
 def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
     """What some policies cover of what was gathered; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
-    kept, excluded = list[np.ndarray](), dict[str, str]()
+    masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
     base = names.index(baseline) if baseline in names else None
     # Where a policy that ranks all examples acts is not decided yet.
@@ -148,37 +148,37 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: 
     why: dict[str, Counter[str]] = {}
     for block in gathered.blocks:
         reason = reported.values(block.slabs[REASON], everyone, first, 0, len(block)).astype(np.int64)
-        served = reason == SERVED
-        keep = served.all(axis=0)
-        by_some += int(served.any(axis=0).sum())
+        complete = reason == SERVED
+        keep = complete.all(axis=0)
+        by_some += int(complete.any(axis=0).sum())
         if baseline_set is not None:
             correct = reported.values(block.slabs["correct"], np.array([base]), first, 0, len(block))[0]
-            baseline_set.add(names, served, correct)
-        counts += served.sum(axis=1)
-        for p in np.flatnonzero(~served.all(axis=1)):
-            told = np.bincount(reason[p], minlength=len(block.reasons))
-            told[SERVED] = 0
-            found = why.setdefault(policies[p].name, Counter())
-            found.update({block.reasons[code]: int(told[code]) for code in np.flatnonzero(told)})
+            baseline_set.add(names, complete, correct)
+        counts += complete.sum(axis=1)
+        for p in np.flatnonzero(~complete.all(axis=1)):
+            tally = np.bincount(reason[p], minlength=len(block.reasons))
+            tally[SERVED] = 0
+            reasons = why.setdefault(policies[p].name, Counter())
+            reasons.update({block.reasons[code]: int(tally[code]) for code in np.flatnonzero(tally)})
         for e in np.flatnonzero(~keep):
-            by = int((~served[:, e]).argmax())
+            by = int((~complete[:, e]).argmax())
             excluded[str(block.ids[int(e)])] = f"{policies[by].name}: {block.reasons[reason[by, e]]}"
         ending = reported.values(block.slabs[ENDING], everyone, first, 0, len(block))
         exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
-        kept.append(keep)
+        masks.append(keep)
         first += len(block)
     read = needs.pools | set(needs.slices.values())
     numbers = gathered.versions.numbers_of(policies)
     return Coverage(
         policies=policies,
-        keep=np.concatenate(kept),
+        keep=np.concatenate(masks),
         by_some=by_some,
         counts={policy.name: int(count) for policy, count in zip(policies, counts, strict=True)},
         why=why,
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
         baseline=baseline_set,
-        **_told(gathered, read, numbers, kept),
+        **_told(gathered, read, numbers, masks),
     )
 
 
@@ -197,9 +197,9 @@ def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: 
         for (slices, answer), count in tally.outside.items():
             if not read.isdisjoint(slices):
                 outside[answer] += count
-        for number, found in tally.remarks.items():
+        for number, counts in tally.remarks.items():
             if number in numbers:
-                for (kind, subject), count in found.items():
+                for (kind, subject), count in counts.items():
                     remarks.setdefault(kind, Counter())[subject] += count
         for (number, slice_, verifier, way), without in tally.unscored.items():
             if number in numbers and (count := int(without[keep].sum())):
@@ -235,8 +235,8 @@ def unserved(coverage: Coverage) -> dict[str, str]:
 def _counted(why: Counter[str]) -> str:
     """The most frequent reasons, each with its number of examples."""
     ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{counted(count, 'example')}: {reason}" for reason, count in ranked[:REASONS]]
-    return "; ".join([*told, "…"] if len(ranked) > REASONS else told)
+    reasons = [f"{counted(count, 'example')}: {reason}" for reason, count in ranked[:REASONS]]
+    return "; ".join([*reasons, "…"] if len(ranked) > REASONS else reasons)
 
 
 CALLS = {"calls", "operations", "traces"}
@@ -261,8 +261,8 @@ def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
     """What a standard suite leaves out, and the examples that are reported because it says so."""
     if missing:
         few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
-        told = f", and {more} more (the suite's own text names all)" if more > 0 else ""
-        yield note(SUITE, f"the suite leaves out {'; '.join(few)}{told}")
+        rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""
+        yield note(SUITE, f"the suite leaves out {'; '.join(few)}{rest}")
     if where is not None:
         yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
 
@@ -283,10 +283,10 @@ def calls_failed(calls: Counter[str]) -> Iterator[Note]:
     """The calls that failed for good when the log was made, by cause."""
     if calls:
         causes = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
-        told = ", ".join(f"{cause}: {count:,}" for cause, count in causes)
+        text = ", ".join(f"{cause}: {count:,}" for cause, count in causes)
         yield note(
             CALLS_FAILED,
-            f"calls that failed for good when the log was made: {calls.total():,} ({told}); their traces and scores "
+            f"calls that failed for good when the log was made: {calls.total():,} ({text}); their traces and scores "
             "are missing",
         )
 
@@ -335,14 +335,14 @@ def _note_baseline(
     most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
     who = ", ".join(f"`{policy}`: {lost[policy]:,}" for policy in most_first[:MAX_NAMED])
     more = ", …" if len(most_first) > MAX_NAMED else ""
-    told = ""
+    text = ""
     if accuracies is not None:
-        own, here = (f"{value:.1%}" for value in accuracies)
-        told = f"; it is right on {own} of the first and on {here} of the second"
+        first, here = (f"{value:.1%}" for value in accuracies)
+        text = f"; it is right on {first} of the first and on {here} of the second"
     yield note(
         BASELINE_SET,
         f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {kept:,}: on "
-        f"the rest others lack calls or values ({who}{more}){told}",
+        f"the rest others lack calls or values ({who}{more}){text}",
         [name, *most_first],
     )
 

@@ -51,11 +51,11 @@ class Branches:
 
     def among(self, ids: pl.Series) -> Branches:
         """The same on some of the examples."""
-        kept = self.ids.is_in(ids.implode()).to_numpy()
+        mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
-            self, ids=self.ids.filter(pl.Series(kept)), unit=unit_numbers(self.unit[kept]), signal=self.signal[kept],
-            kept={name: values[kept] for name, values in self.kept.items()},
-            fired={name: values[kept] for name, values in self.fired.items()},
+            self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
+            kept={name: values[mask] for name, values in self.kept.items()},
+            fired={name: values[mask] for name, values in self.fired.items()},
         )  # fmt: skip
 
     def fires(self, threshold: float) -> np.ndarray:
@@ -88,11 +88,11 @@ class Branches:
         else:  # fires where signal >= threshold; thresholds descend
             group = np.searchsorted(-thresholds, -self.signal, side="left")
         names = [name for name in columns if name in self.kept]
-        kept = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        base = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
         return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
-            kept=kept,
+            kept=base,
             fired={name: self.fired[name] for name in names},
             rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
@@ -114,21 +114,21 @@ def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None
     """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
     never, always = (on.outcome(one) for one in gate.never_and_always())
     served = (never.reason == SERVED) & (always.reason == SERVED)
-    kept, fired = (
-        {name: found for name, found in outcome_values(one, served).items() if columns is None or name in columns}
+    base, fired = (
+        {name: values for name, values in outcome_values(one, served).items() if columns is None or name in columns}
         for one in (never, always)
     )
-    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, kept, fired)
+    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, base, fired)
 
 
 def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
     """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
-    served = pl.concat([part.ids for part in parts])
-    if served.is_empty():
+    ids = pl.concat([part.ids for part in parts])
+    if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
-    mine = examples.filter(pl.col("example_id").is_in(served.implode()))
+    mine = examples.filter(pl.col("example_id").is_in(ids.implode()))
     return Branches(
-        ids=served,
+        ids=ids,
         unit=unit_numbers(resampling_units(mine)),
         signal=np.concatenate([part.every_signal[part.served] for part in parts]),
         below=gate.falling,
@@ -152,8 +152,8 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    found = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
-    return pl.DataFrame({"threshold": thresholds, **found})
+    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    return pl.DataFrame({"threshold": thresholds, **values})
 
 
 def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
@@ -170,7 +170,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    made = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
+    metric_bands = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
     frames = [
         pl.DataFrame(
             {
@@ -181,7 +181,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
             },
             nan_to_null=True,
         )
-        for name, band in made.items()
+        for name, band in metric_bands.items()
         if name != ACTED
     ]
     return pl.concat(frames)
@@ -191,7 +191,7 @@ def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
     acts = made["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
-    found = dict(made)
+    result = dict(made)
     for name in ("fix", "flip", "intervened"):
         if name in made:
             band = made[name]
@@ -199,8 +199,8 @@ def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
             low, high, band_low, band_high = (
                 np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)
             )
-            found[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
-    return found
+            result[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
+    return result
 
 
 def _among(steps: GateSteps) -> GateSteps:
@@ -208,10 +208,10 @@ def _among(steps: GateSteps) -> GateSteps:
     if "flip" not in steps.kept:
         return steps
     unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
-    kept, fired = (
+    base, fired = (
         {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
     )
-    return replace(steps, kept=kept, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+    return replace(steps, kept=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +230,8 @@ class Sweep:
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
         """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
         if gate.shares is not None:
-            found = branches.at_shares(gate.shares)
-            return cls(gate, branches, found, len(found))
+            thresholds = branches.at_shares(gate.shares)
+            return cls(gate, branches, thresholds, len(thresholds))
         every = branches.thresholds()
         return cls(gate, branches, every[chosen_points(len(every))], len(every))
 
@@ -240,8 +240,8 @@ class Sweep:
         policy, size = self.gate.policy, self.size
         key = "below" if self.gate.falling else "at_least"
         for threshold in self.thresholds:
-            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
-            yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=own)
+            name, setting = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
+            yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
         """What all thresholds give on the examples that a run compares, those not `excluded`.
@@ -260,10 +260,10 @@ def sweep_tables(
     sweeps: Iterable[Sweep], excluded: Collection[str], settings: Settings
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """The tables of several; None without any."""
-    made = [sweep.tables(excluded, settings) for sweep in sweeps]
-    if not made:
+    tables = [sweep.tables(excluded, settings) for sweep in sweeps]
+    if not tables:
         return None, None
-    return pl.concat([table for table, _ in made], how="diagonal"), pl.concat([found for _, found in made])
+    return pl.concat([table for table, _ in tables], how="diagonal"), pl.concat([band for _, band in tables])
 
 
 def best_threshold(table: pl.DataFrame, below: bool) -> float:

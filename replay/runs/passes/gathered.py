@@ -101,9 +101,9 @@ class Gathered:
         """Replay every version on the next block."""
         evaluator = Evaluator(block, self.versions.evaluated)
         outcomes = self.versions.outcomes(evaluator)
-        slabs = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
-        reasons, slabs[REASON] = self._reasons(outcomes)
-        slabs[ENDING] = self.keeper.keep(_null(np.stack([o.ending for o in outcomes]), MIXED))
+        columns = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
+        reasons, columns[REASON] = self._reasons(outcomes)
+        columns[ENDING] = self.keeper.keep(_null(np.stack([o.ending for o in outcomes]), MIXED))
         words = np.stack([np.where(o.rows == 1, predicted(o), -1) for o in outcomes])
         shares = _shares(outcomes)
         used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
@@ -112,11 +112,11 @@ class Gathered:
             used[shares.word] = True
         used[-1] = False
         number = np.where(used, np.cumsum(used) - 1, -1)
-        slabs[WORD] = self.keeper.keep(_null(number[words], -1))
+        columns[WORD] = self.keeper.keep(_null(number[words], -1))
         self.blocks.append(
             GatheredBlock(
                 ids=block.examples["example_id"],
-                slabs=slabs,
+                slabs=columns,
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
                 reasons=reasons,
                 shares=None if shares is None else Shares(
@@ -176,16 +176,16 @@ def _null(values: np.ndarray, null: int) -> Floats:
 
 def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
     """The shares of those that are means over two or more rows, version after version; None without any."""
-    found = []
+    parts = []
     for number, outcome in enumerate(outcomes):
         if (outcome.rows > 1).any():
             shares = np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
             several = np.where(outcome.rows > 1, shares, 0.0)
             row, example = np.nonzero(several)
-            found.append((np.full(len(row), number), example, outcome.words[row, example], several[row, example]))
-    if not found:
+            parts.append((np.full(len(row), number), example, outcome.words[row, example], several[row, example]))
+    if not parts:
         return None
-    version, example, word, share = (np.concatenate(part) for part in zip(*found, strict=True))
+    version, example, word, share = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Shares(version, example, word.astype(np.int64), share)
 
 
@@ -206,8 +206,8 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
                 for cost, bits in _free(found, block):
                     key = number, found.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
-                    made = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
-                    lacking[key] = interned.setdefault(made, made)
+                    union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
+                    lacking[key] = interned.setdefault(union, union)
                 if found.unscored.says and (count := _without_score(found, block).sum(axis=1, dtype=np.int32)).any():
                     whose = number, found.slice, found.verifier, found.unscored
                     most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
@@ -234,10 +234,10 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
 def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
     """(cost, examples as bits): where a verification that may be paid lacks this cost."""
     scores = block.pools[may.slice].scores[may.verifier]
-    made_up = _without_score(may, block).any(axis=1) & may.unscored.fills
+    imputed = _without_score(may, block).any(axis=1) & may.unscored.fills
     for cost in SCORE_COSTS:
         lacks = scores.lacking.get(cost)
-        on = made_up if lacks is None else made_up | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
+        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
         if on.any():
             yield cost, np.packbits(on).tobytes()
 

@@ -50,11 +50,11 @@ def resolved(
 
 def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
     """Verifiers with the policies that read them."""
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for policy in policies:
         for verifier in sorted({name for _, name in policy.needs(contents).scores}):
-            found.setdefault(verifier, []).append(policy.name)
-    return found
+            readers.setdefault(verifier, []).append(policy.name)
+    return readers
 
 
 def fit_policies(

@@ -81,10 +81,10 @@ def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> 
 
     Raises ThinkbackError for names that are taken or not known.
     """
-    made = tuple(_column(metric, columns) for metric in metrics)
+    metric_columns = tuple(_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
     taken = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
-    for column in made:
+    for column in metric_columns:
         start = f"metric `{column.name}`: "
         if column.name in taken:
             raise ConflictError(f"{start}runs have one of this name; give yours another")
@@ -95,7 +95,7 @@ def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> 
             if word in taken:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
         taken |= {*_words(column)}
-    return made
+    return metric_columns
 
 
 def check_labels(metrics: Sequence[Metric], labels: Sequence[str] | None) -> None:
@@ -120,8 +120,8 @@ def check_ranking(
     column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
     if column is None:
         return
-    made = catalogue(list(outcomes), labels, settings, SECONDS, columns)
-    lacking = _lacking(column, {one.name for one in made})
+    entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
+    lacking = _lacking(column, {one.name for one in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
@@ -134,7 +134,7 @@ def with_unvalued(made: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
         return made
     names = [str(column.metric) for column in lacking]
     policies = made.summary["policy"].unique(maintain_order=True).to_list()
-    told = (
+    notes = (
         note("no_ratio", f"{column.label}: no policy has {listed(_lacking(column, there))}: no value", policies, [name])
         for column, name in zip(lacking, names, strict=True)
     )
@@ -142,7 +142,7 @@ def with_unvalued(made: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
         made,
         summary=_without_value(made.summary, ["policy"], names),
         comparisons=_without_value(made.comparisons, ["policy", "baseline"], names),
-        notes=(*made.notes, *told),
+        notes=(*made.notes, *notes),
     )
 
 

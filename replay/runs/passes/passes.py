@@ -39,8 +39,8 @@ class ReplayPlan:
 
     def among(self, ids: pl.Series) -> ReplayPlan:
         """The same over some of its examples, by their ids."""
-        kept = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
-        return replace(self, examples=replace(self.examples, frame=kept))
+        frame = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
+        return replace(self, examples=replace(self.examples, frame=frame))
 
 
 def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:

@@ -32,9 +32,9 @@ def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iter
     hashes = question_hashes(examples, log) if gates else []
     for gate in gates:
         known = set(gate.seen())
-        found = [name for name, digest in zip(ids, hashes, strict=True) if digest in known]
-        if found:
-            yield gate, found
+        matches = [name for name, digest in zip(ids, hashes, strict=True) if digest in known]
+        if matches:
+            yield gate, matches
 
 
 def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
@@ -49,12 +49,12 @@ def first_ids(ids: Iterable[str]) -> str:
 
 def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     """Gate files that policies read, and whether reuse is allowed wherever one is read."""
-    found: dict[GateFile, bool] = {}
+    files: dict[GateFile, bool] = {}
     for policy in policies:
         for part in nested(policy):
             for file, reuse in part.gate_files:
-                found[file] = found.get(file, True) and reuse
-    return found
+                files[file] = files.get(file, True) and reuse
+    return files
 
 
 def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[Note, ...]:

@@ -39,9 +39,9 @@ class Served:
         """Of policies that rank all examples, those on which they act, of all that are compared (N,) bool."""
         reported, keep = self.outcomes.reported, self.coverage.keep
         return {
-            policy.name: own.on(0, len(keep))[keep]
+            policy.name: acts.on(0, len(keep))[keep]
             for number, policy in enumerate(reported.policies)
-            if policy.ranking is not None and (own := reported.acting[number][0]) is not None
+            if policy.ranking is not None and (acts := reported.acting[number][0]) is not None
         }
 
 
@@ -50,41 +50,41 @@ def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: 
 
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
-    gathered = _gather_all(plan, policies)
-    reported, sweeps = _expanded(gathered, plan)
-    coverage = coverage_of(gathered, reported, needs_of(reported.policies, plan.contents), baseline)
+    record = _gather_all(plan, policies)
+    reported, sweeps = _expanded(record, plan)
+    coverage = coverage_of(record, reported, needs_of(reported.policies, plan.contents), baseline)
     dropped = unserved(coverage)
     if dropped:
         left = _left(reported, dropped, plan, strict)
-        found = coverage_of(gathered, left, needs_of(left.policies, plan.contents), baseline)
-        coverage = replace(found, dropped=dropped)
+        remaining_coverage = coverage_of(record, left, needs_of(left.policies, plan.contents), baseline)
+        coverage = replace(remaining_coverage, dropped=dropped)
         reported = left
     coverage.check_served(plan.log.address)
-    decided = _decided(gathered, reported, coverage.keep)
-    return Served(coverage, ServedOutcomes(gathered, decided, plan.examples, coverage.keep), sweeps)
+    decided = _decided(record, reported, coverage.keep)
+    return Served(coverage, ServedOutcomes(record, decided, plan.examples, coverage.keep), sweeps)
 
 
 def _gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
     """The one pass over the log."""
     versions = Versions.of(policies)
     every = versions.evaluated
-    gathered = Gathered(versions, number_columns(every, plan.prices is not None))
+    record = Gathered(versions, number_columns(every, plan.prices is not None))
     for number, block in enumerate(blocks(plan, every)):
         if number == 0:
             check_rules(block, every)
-        gathered.add(block)
-    return gathered
+        record.add(block)
+    return record
 
 
 def _expanded(gathered: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
     """The policies with up to 200 thresholds in the place of every one."""
-    versions, made, places = gathered.versions, list[Policy](), list[np.ndarray]()
+    versions, policies, places = gathered.versions, list[Policy](), list[np.ndarray]()
     acting: dict[int, tuple[Acting | None, Acting | None]] = {}
     sweeps = []
     for policy, place in zip(versions.policies, versions.places, strict=True):
         gate = versions.gates.get(policy.name)
         if gate is None:
-            made.append(policy)
+            policies.append(policy)
             places.append(place)
             continue
         parts = [block.branches[policy.name] for block in gathered.blocks]
@@ -92,11 +92,11 @@ def _expanded(gathered: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Swe
         signal = np.concatenate([part.every_signal for part in parts])
         always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
         for threshold, one in zip(sweep.thresholds, sweep.policies(), strict=True):
-            acting[len(made)] = Acting(always, gate.falling, float(threshold)), None
-            made.append(one)
+            acting[len(policies)] = Acting(always, gate.falling, float(threshold)), None
+            policies.append(one)
             places.append(place)
         sweeps.append(sweep)
-    return Reported(tuple(made), np.stack(places), acting), tuple(sweeps)
+    return Reported(tuple(policies), np.stack(places), acting), tuple(sweeps)
 
 
 def _left(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
@@ -126,10 +126,10 @@ def _decided(gathered: Gathered, reported: Reported, keep: np.ndarray) -> Report
     acts = {name: _acting(gathered, name, ranking.share, keep) for name, ranking in rankings.items()}
     acting = dict(reported.acting)
     for number, policy in enumerate(reported.policies):
-        own, other = acting.get(number, (None, None))
-        found = acts.get(policy.name, own), acts.get(policy.against or "", other)
-        if found != (None, None):
-            acting[number] = found
+        itself, other = acting.get(number, (None, None))
+        pair = acts.get(policy.name, itself), acts.get(policy.against or "", other)
+        if pair != (None, None):
+            acting[number] = pair
     return replace(reported, acting=acting)
 
 

@@ -62,10 +62,10 @@ class _ServedPiece:
         here = self.chosen[start:stop]
         low, high = int(here[0]), int(here[-1]) + 1
         if isinstance(key, str):
-            found = self.reported.values(self.block.slabs[key], policies, self.first, low, high)
+            numbers = self.reported.values(self.block.slabs[key], policies, self.first, low, high)
         else:
-            found = self._label(self._words[key], policies, low, high)
-        return found if len(here) == high - low else found[:, here - low]
+            numbers = self._label(self._words[key], policies, low, high)
+        return numbers if len(here) == high - low else numbers[:, here - low]
 
     @cached_property
     def _words(self) -> list[int]:
@@ -75,22 +75,22 @@ class _ServedPiece:
 
     def _label(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
         """The share of a word among the predictions."""
-        found = (self.reported.values(self.block.slabs[WORD], policies, self.first, start, stop) == word).astype(float)
+        values = (self.reported.values(self.block.slabs[WORD], policies, self.first, start, stop) == word).astype(float)
         shares = self.block.shares
         if shares is None or word < 0:
-            return found
+            return values
         mine = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
         version, example, share = shares.version[mine], shares.example[mine] - start, shares.share[mine]
         place = np.full(max(int(self.reported.places.max()), int(shares.version[-1])) + 1, -1)
         plain = [row for row, policy in enumerate(policies) if int(policy) not in self.reported.acting]
         place[self.reported.places[policies[plain], 0]] = plain
         on = place[version] >= 0
-        np.add.at(found, (place[version[on]], example[on]), share[on])  # one word may stand in several rows
+        np.add.at(values, (place[version[on]], example[on]), share[on])  # one word may stand in several rows
         for row in sorted(set(range(len(policies))) - set(plain)):
             counts = self.reported.versions(int(policies[row]), self.first + start, self.first + stop)
             on = version == counts[example]
-            np.add.at(found, (row, example[on]), share[on])
-        return found
+            np.add.at(values, (row, example[on]), share[on])
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +112,8 @@ class ServedOutcomes:
         chosen = self.keep
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
-        kept = self.examples.frame.filter(pl.Series(chosen))
-        gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
+        examples = self.examples.frame.filter(pl.Series(chosen))
+        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
         return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
 
     def _pieces(self, chosen: np.ndarray) -> Iterator[_ServedPiece]:
@@ -133,9 +133,9 @@ class ServedOutcomes:
         wanted = list(self.schema) if columns is None else columns
         names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
         chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
-        for piece in self._pieces(self.keep):
-            made = {name: self._column(name, piece, names, chosen) for name in wanted}
-            yield pl.DataFrame(made, schema={name: self.schema[name] for name in wanted})
+        for chunk in self._pieces(self.keep):
+            series = {name: self._column(name, chunk, names, chosen) for name in wanted}
+            yield pl.DataFrame(series, schema={name: self.schema[name] for name in wanted})
 
     def _column(self, name: str, piece: _ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
         """One column of a chunk, policy after policy."""
@@ -172,7 +172,7 @@ def _answers(piece: _ServedPiece, policies: Ints) -> pl.Series:
     if shares is None or not entries:
         return pl.Series([None] * rows, dtype=ANSWERS)
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
-    made = (
+    answers = (
         pl.DataFrame({"row": row, "share": shares.share[which]})
         .with_columns(answer=words_of(_null_words(shares.word[which]), piece.block.vocabulary))
         .group_by("row", "answer")
@@ -182,7 +182,7 @@ def _answers(piece: _ServedPiece, policies: Ints) -> pl.Series:
         .agg(pl.struct("answer", "share").alias("answers"))
     )
     empty = pl.DataFrame({"row": np.arange(rows)})
-    return empty.join(made, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
+    return empty.join(answers, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
 
 
 def _null_words(words: Ints) -> Floats:

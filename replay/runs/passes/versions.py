@@ -55,17 +55,17 @@ class Versions:
                 raise policy.refuse(why)
             sides = gates[policy.name].never_and_always() if policy.name in gates else (policy, policy)
             acts = {policy.name} & rankings.keys()
-            theirs = {name for name in (policy.against,) if name in rankings}
-            made: dict[tuple[bool, frozenset[str]], int] = {}
-            found = []
-            for other, own in product((False, True), repeat=2):
-                acting = frozenset((acts if own else set()) | (theirs if other else set()))
-                key = own and policy.name in gates, acting
-                if key not in made:
-                    made[key] = len(every)
+            rivals = {name for name in (policy.against,) if name in rankings}
+            numbers: dict[tuple[bool, frozenset[str]], int] = {}
+            row = []
+            for other, itself in product((False, True), repeat=2):
+                acting = frozenset((acts if itself else set()) | (rivals if other else set()))
+                key = itself and policy.name in gates, acting
+                if key not in numbers:
+                    numbers[key] = len(every)
                     every.append((sides[key[0]], acting))
-                found.append(made[key])
-            places.append(found)
+                row.append(numbers[key])
+            places.append(row)
         return cls(tuple(policies), tuple(every), np.array(places, np.int64).reshape(-1, 4), gates, rankings)
 
     def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
@@ -117,18 +117,18 @@ class Reported:
 
     def versions(self, policy: int, start: int, stop: int) -> Ints:
         """The version that counts on each example from one up to another (E,)."""
-        own, other = self.acting.get(policy, (None, None))
+        itself, other = self.acting.get(policy, (None, None))
         which = np.zeros(stop - start, np.int64)
-        for weight, one in ((1, own), (2, other)):
+        for weight, one in ((1, itself), (2, other)):
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
     def values(self, slab: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
-        found = slab.rows(self.places[policies, 0], start, stop)
+        numbers = slab.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):
             policy = int(policies[row])
             several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
             place = (counts[:, None] == several).argmax(axis=1)
-            found[row] = slab.rows(several, start, stop)[place, np.arange(len(place))]
-        return found
+            numbers[row] = slab.rows(several, start, stop)[place, np.arange(len(place))]
+        return numbers

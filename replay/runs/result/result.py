@@ -63,8 +63,8 @@ class _PolicyResult:
 
     def __repr__(self) -> str:
         known = self.summary.drop_nulls("estimate").head(FEW)
-        told = [f"  {metric}: {value:.6g}" for metric, value in known.select("metric", "estimate").iter_rows()]
-        lines = [f"Policy {self.record.name} ({self.record.kind})", *told, "  …"]
+        metrics = [f"  {metric}: {value:.6g}" for metric, value in known.select("metric", "estimate").iter_rows()]
+        lines = [f"Policy {self.record.name} ({self.record.kind})", *metrics, "  …"]
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
@@ -149,9 +149,9 @@ class Result(Findings):
     def policy(self, name: str) -> _PolicyResult:
         """What was found of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
-        found = next(one for one in self.policies if one.name == name)
+        record = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
-        return _PolicyResult(found, self.outcomes_of(name), *rows, self.simulated)
+        return _PolicyResult(record, self.outcomes_of(name), *rows, self.simulated)
 
     @checks_arguments()
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
@@ -170,8 +170,8 @@ class Result(Findings):
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
         plain = replace(chosen, against=None)
-        told = explain_fitted(plan.log, plan.contents, plain, example, plan, repetition, texts, acts)
-        return replace(told, outcomes=row)
+        explanation = explain_fitted(plan.log, plan.contents, plain, example, plan, repetition, texts, acts)
+        return replace(explanation, outcomes=row)
 
     def _require_policy(self, name: str) -> None:
         if name in self.dropped:
@@ -317,8 +317,8 @@ class Result(Findings):
         if not texts or self.source is None:
             return self.examples if texts else plain
         log = self._source().plan.log
-        asked = collect(log.scan("examples", ["example_id", "question"]), log)
-        return plain.join(asked, on="example_id", how="left", maintain_order="left")
+        questions = collect(log.scan("examples", ["example_id", "question"]), log)
+        return plain.join(questions, on="example_id", how="left", maintain_order="left")
 
     @checks_arguments(out="a file that ends in .html", others="results", examples="a number of examples")
     def dashboard(

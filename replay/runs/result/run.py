@@ -108,30 +108,30 @@ def run(
         plain = with_columns(columns_of(chosen))
         cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
-    served = _served(plan, chosen, strict, baseline)
-    coverage = served.coverage
-    records = tuple(map(policy_record, served.policies))
-    columns = with_columns(columns_of(served.policies))
+    replay = _served(plan, chosen, strict, baseline)
+    coverage = replay.coverage
+    records = tuple(map(policy_record, replay.policies))
+    columns = with_columns(columns_of(replay.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
-    summariser = Summariser(served.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
-    check_ranking(summariser.metric, served.outcomes.schema.names(), examples.labels, columns, settings)
+    summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
+    check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
     if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
         summariser = replace(summariser, metric=qualities[0])
         statistics = summariser.summary()
         told = (*told, note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"))
     _check_ranked(statistics, summariser, measure, log.address)
-    kept = examples.frame.filter(coverage.keep)
-    _check_groups(kept, by)
-    groups = {group: summariser.summary(ids) for group, _, ids in groups_of(kept, by)}
-    thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
+    frame = examples.frame.filter(coverage.keep)
+    _check_groups(frame, by)
+    groups = {group: summariser.summary(ids) for group, _, ids in groups_of(frame, by)}
+    thresholds, bands = sweep_tables(replay.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    unlike = _unlike(served.policies, contents, statistics, summariser)
+    unlike = _unlike(replay.policies, contents, statistics, summariser)
     notes = (*told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
-    asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
+    request = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
         summariser=summariser,
         statistics=statistics,
@@ -141,11 +141,11 @@ def run(
         excluded=coverage.excluded,
         notes=notes,
         simulated=log.simulated,
-        provenance=_provenance(log, coverage, records, statistics, settings, asked, notes),
+        provenance=_provenance(log, coverage, records, statistics, settings, request, notes),
         thresholds=thresholds,
         bands=bands,
-        examples=kept,
-        source=RunSource(plan.among(kept["example_id"]), served.policies, served.acting),
+        examples=frame,
+        source=RunSource(plan.among(frame["example_id"]), replay.policies, replay.acting),
     )
 
 
@@ -187,13 +187,13 @@ def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
-    served = serve(plan, policies, strict, baseline)
+    replay = serve(plan, policies, strict, baseline)
     if baseline is None:
-        return served
-    if baseline in served.coverage.dropped:
-        raise UnsuitableError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
-    require_known(baseline, [policy.name for policy in served.policies], f"no policy is named `{baseline}`")
-    return served
+        return replay
+    if baseline in replay.coverage.dropped:
+        raise UnsuitableError(f"the baseline `{baseline}` is dropped: {replay.coverage.dropped[baseline]}")
+    require_known(baseline, [policy.name for policy in replay.policies], f"no policy is named `{baseline}`")
+    return replay
 
 
 def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
@@ -250,6 +250,6 @@ def check_policies(
     file = load_policies(policies, rules)
     if log is None:
         return _CheckedPolicies(file.policies)
-    found, contents = opened(log)
-    chosen, examples, notes = resolved(found, contents, file, file.measure, where)
+    opened_log, contents = opened(log)
+    chosen, examples, notes = resolved(opened_log, contents, file, file.measure, where)
     return _CheckedPolicies(chosen, len(examples.frame), notes)

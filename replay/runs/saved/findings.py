@@ -80,10 +80,10 @@ def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
         if columns is not None and predicate is not None:
             needed = list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
         for frame in outcomes.frames(needed, policy):
-            found = frame if predicate is None else frame.filter(predicate)
-            found = found if columns is None else found.select(columns)
-            yield found if left is None else found.head(left)
-            left = None if left is None else left - len(found)
+            batch = frame if predicate is None else frame.filter(predicate)
+            batch = batch if columns is None else batch.select(columns)
+            yield batch if left is None else batch.head(left)
+            left = None if left is None else left - len(batch)
             if left is not None and left <= 0:
                 return
 
@@ -118,7 +118,7 @@ class Summariser:
 
     def summary(self, ids: pl.Series | None = None) -> Summary:
         """The statistics of the examples in `ids`, or of all."""
-        made = summarise(
+        statistics = summarise(
             self.outcomes.statistics(ids),
             self.names,
             labels=self.outcomes.labels,
@@ -130,7 +130,7 @@ class Summariser:
             columns=self.columns,
             settings=self.settings,
         )
-        return with_unvalued(made, self.columns)
+        return with_unvalued(statistics, self.columns)
 
     def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
         """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""
@@ -214,8 +214,8 @@ class Findings:
         for number, name in enumerate(self.summariser.names):
             values = np.concatenate([chunk.values("latency_s", np.array([number]))[0] for chunk in store.chunks])
             known = not np.isnan(values).any()
-            told = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
-            rows.append((name, len(values), *told))
+            statistics = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
+            rows.append((name, len(values), *statistics))
         names = {f"p{level}": pl.Float64 for level in SECONDS}
         schema = {"policy": pl.String, "examples": pl.get_index_type(), "mean": pl.Float64, **names}
         return pl.DataFrame(rows, schema=schema, orient="row")

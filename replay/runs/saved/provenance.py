@@ -58,8 +58,8 @@ def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
 def _describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
-    own = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
-    return described | {name: finite(value) for name, value in own.items()}
+    settings = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
+    return described | {name: finite(value) for name, value in settings.items()}
 
 
 def versions() -> dict[str, str]:

@@ -109,8 +109,8 @@ class _SavedOutcomes:
     def statistics(self, ids: pl.Series | None = None) -> Store:
         """What the statistics read, of the examples in `ids` or of all."""
         frame = self.examples.frame
-        kept = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
-        gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
+        examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
+        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
         names = [name for name in self.schema if name not in KEYS]
         return Store(list(self._pieces(names, ids)), unit, gold, len(self.policies), names)
 
@@ -172,8 +172,8 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
     on = np.flatnonzero(codes.is_not_null().to_numpy())
     shares[codes.drop_nulls().to_numpy(), on] = 1.0
     several = rows.select("answers").with_row_index("row").drop_nulls("answers").explode("answers").unnest("answers")
-    told = several.with_columns(code=label_codes("answer", labels)).drop_nulls("code")
-    np.add.at(shares, (told["code"].to_numpy(), told["row"].to_numpy()), told["share"].to_numpy())
+    answers = several.with_columns(code=label_codes("answer", labels)).drop_nulls("code")
+    np.add.at(shares, (answers["code"].to_numpy(), answers["row"].to_numpy()), answers["share"].to_numpy())
     return shares
 
 
@@ -195,8 +195,8 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     where = f"`{folder.path / RUN}`"
     provenance = documents.parse_json(documents.read_text(folder.file(RUN), where), where)
     labels = None if record["labels"] is None else tuple(record["labels"])
-    told = zip(record["policies"], provenance["policies"], strict=True)
-    policies = tuple(_policy({**one, "settings": settings}) for one, settings in told)
+    pairs = zip(record["policies"], provenance["policies"], strict=True)
+    policies = tuple(_policy({**one, "settings": settings}) for one, settings in pairs)
     names = tuple(policy.name for policy in policies)
     by = tuple(record["by"])
     summariser = Summariser(
@@ -210,8 +210,8 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     )
     groups = {}
     for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
-        own = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
-        mine = {name: frames[f"{name}_by"].filter(own).drop(by) for name in STATISTICS if f"{name}_by" in frames}
+        conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
+        mine = {name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames}
         groups[group] = _summary(mine, summariser.metric, statistics)
     return {
         "summariser": summariser,

@@ -36,22 +36,22 @@ class SavedFolder:
 
         ThinkbackError where it is gone, or another one by now.
         """
-        found = self.path / name
+        path = self.path / name
         try:
-            info = found.stat()
+            info = path.stat()
             state = info.st_ino, info.st_size, info.st_mtime_ns
             if self._sound.get(name) == state:
-                return found
-            same = hash_file(found) == self.hashes[name]
+                return path
+            same = hash_file(path) == self.hashes[name]
         except (OSError, KeyError):
-            raise NotFoundError(f"`{found}` of the saved result is gone: load the result from where it is") from None
+            raise NotFoundError(f"`{path}` of the saved result is gone: load the result from where it is") from None
         if not same:
             raise DamagedError(
-                f"`{found}` is not the file that was saved: it is damaged, or another result took its place; "
+                f"`{path}` is not the file that was saved: it is damaged, or another result took its place; "
                 "load that, or replay again"
             )
         self._sound[name] = state
-        return found
+        return path
 
 
 def is_saved_result(folder: Path) -> bool:
@@ -64,8 +64,8 @@ def is_saved_result(folder: Path) -> bool:
 
 def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a result, with the hashes of the files that lie in the folder, and its own."""
-    own = (file for file in sorted(folder.iterdir()) if file.suffix == ".parquet" or file.name == RUN)
-    files = {file.name: hash_file(file) for file in own}
+    paths = (file for file in sorted(folder.iterdir()) if file.suffix == ".parquet" or file.name == RUN)
+    files = {file.name: hash_file(file) for file in paths}
     body = _text({**record, "files": files})
     head = f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION}, "sha256": "{_digest(body)}",\n"record": '
     (folder / RECORD).write_text(head + body + "}\n", encoding="utf-8")
@@ -81,16 +81,16 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
         why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
         raise FormatError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
     where = f"`{folder / RECORD}`"
-    found = documents.parse_json(documents.read_text(folder / RECORD, where), where)
-    if not isinstance(found, Mapping) or found.get("format") != FORMAT:
+    document = documents.parse_json(documents.read_text(folder / RECORD, where), where)
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         raise FormatError(f"{where} is no record of a result: replay again")
-    version = found.get("version")
+    version = document.get("version")
     if version != VERSION:
         older = isinstance(version, int) and version < VERSION
         how = "replay again" if older else "upgrade thinkback"
         raise FormatError(f"{where} has version {shown(version)}, this program reads version {VERSION}: {how}")
-    record = found.get("record")
-    if not isinstance(record, Mapping) or _digest(_text(record)) != found.get("sha256"):
+    record = document.get("record")
+    if not isinstance(record, Mapping) or _digest(_text(record)) != document.get("sha256"):
         raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")
     for name in record["files"]:
         if not (folder / name).is_file():

@@ -146,7 +146,7 @@ def write_shown(
 
 def frontier_frame(results: RankedInput) -> pl.DataFrame:
     """The points of the figure of the front, by the whole names of their policies."""
-    whole = {shown: name for name, shown in short_names(results.policies, always=True).items()}
+    whole = {label: name for name, label in short_names(results.policies, always=True).items()}
     return as_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
 
 
@@ -180,11 +180,11 @@ def in_short(found: Findings) -> Iterator[str]:
 
 
 def _left_out(found: Findings) -> Sequence[str]:
-    told = []
+    lines = []
     if found.baseline is not None:
-        told.append(f"baseline: {found.baseline}")
+        lines.append(f"baseline: {found.baseline}")
     if found.dropped:
-        told.append(f"dropped: {counted(len(found.dropped), 'policy', 'policies')}")
+        lines.append(f"dropped: {counted(len(found.dropped), 'policy', 'policies')}")
     if found.excluded:
-        told.append(f"left out: {counted(len(found.excluded), 'example')}")
-    return told
+        lines.append(f"left out: {counted(len(found.excluded), 'example')}")
+    return lines

@@ -81,7 +81,7 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     rows = [
         (dataset, c.kind, c.example, c.claim, c.gold, c.method, c.answer, c.right, c.used, t.number + 1, t.answer,
          t.right, t.score, t.margin, t.text)
-        for dataset, found in cases for c in found.found for t in c.traces
+        for dataset, dataset_cases in cases for c in dataset_cases.found for t in c.traces
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema=COLUMNS, orient="row", infer_schema_length=None)
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
@@ -89,13 +89,13 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
 
 def cases_told(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
     """A line for each case, without its texts."""
-    for dataset, found in cases:
-        for case in found.found:
+    for dataset, dataset_cases in cases:
+        for case in dataset_cases.found:
             gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
             ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number(case.margin)}"
             which = f"{dataset}, {case.kind}: {_named(case.example)}"
             yield f"{which}; gold {gold}; answer of {case.method}: {answer}; {case.stopping} {ends}"
-        yield from (f"{dataset}: {why}" for why in found.missing)
+        yield from (f"{dataset}: {why}" for why in dataset_cases.missing)
     yield "traces and texts of the cases are in `cases.csv`, and at the end of `report.md`"
 
 
@@ -109,10 +109,10 @@ def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     lines = ["## Example cases", ""]
     lines += [f"> **{SIMULATED}**", ""] * simulated
     lines += ["The first claim, by its id, on which each rule holds; the rules and the verdicts see gold.", ""]
-    for dataset, found in cases:
-        for case in found.found:
+    for dataset, dataset_cases in cases:
+        for case in dataset_cases.found:
             lines += _written(dataset, case)
-        lines += [f"- {_plain(dataset)}: {_plain(why)}" for why in found.missing]
+        lines += [f"- {_plain(dataset)}: {_plain(why)}" for why in dataset_cases.missing]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -161,10 +161,10 @@ def _plain(text: Any) -> str:
     """Text of a log in one line that Markdown leaves alone."""
     if text is None:
         return "–"
-    shown = printable(str(text))
+    line = printable(str(text))
     for sign in "\\|*_`<":
-        shown = shown.replace(sign, f"\\{sign}")
-    return shown
+        line = line.replace(sign, f"\\{sign}")
+    return line
 
 
 ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted": "the log ran out of traces"}
@@ -176,15 +176,15 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
     """
     if main.result is None:
         return Cases(missing=tuple(dict.fromkeys(main.missing.values())))
-    known, found, missing = {policy.name for policy in main.result.policies}, [], []
+    known, entries, missing = {policy.name for policy in main.result.policies}, [], []
     for kind, method, ids in _kinds(log, setting, main.result):
         if method not in known:
             missing.append(f"{kind}: {main.missing.get(method, 'not replayed')}")
         elif ids.is_empty():
             missing.append(f"{kind}: no claim")
         else:
-            found.append(_case(log, setting, main.result, kind, method, ids))
-    return Cases(tuple(found), tuple(missing))
+            entries.append(_case(log, setting, main.result, kind, method, ids))
+    return Cases(tuple(entries), tuple(missing))
 
 
 def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:
@@ -215,21 +215,21 @@ def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame
 
 def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method: str, ids: pl.Series) -> Case:
     example = str(ids[0])
-    asked = collect(
+    example_row = collect(
         log.scan("examples", ["example_id", "question", "gold"]).filter(pl.col("example_id") == example), log
     )
-    told = explain(log, method_policies(setting, (method,)), method, example, texts=True)
+    explanation = explain(log, method_policies(setting, (method,)), method, example, texts=True)
     outcomes = result.outcomes.filter(pl.col("example_id") == example).select("policy", "traces", "ending")
     stop = next(outcomes.collect().filter(policy=ADAPTIVE).iter_rows(named=True), {})
-    texts = {} if told.texts is None else dict(told.texts.select("sample", "text").iter_rows())
+    texts = {} if explanation.texts is None else dict(explanation.texts.select("sample", "text").iter_rows())
     right = dict(_scored(log, setting, ids[:1]).select("sample_index", "correct").iter_rows())
-    outcome = told.outcomes.row(0, named=True)
+    outcome = explanation.outcomes.row(0, named=True)
     return Case(
         kind=kind,
         claims=len(ids),
         example=example,
-        claim=asked["question"][0],
-        gold=asked["gold"][0],
+        claim=example_row["question"][0],
+        gold=example_row["gold"][0],
         method=method,
         answer=outcome["answer"],
         right=None if outcome["correct"] is None else bool(outcome["correct"]),
@@ -239,7 +239,7 @@ def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method
         stopping=ADAPTIVE,
         traces=tuple(
             _CaseTrace(number, answer, right.get(number), score, lead, texts.get(number))
-            for number, answer, score, lead in told.steps.select("sample", "answer", "score", "lead").iter_rows()
+            for number, answer, score, lead in explanation.steps.select("sample", "answer", "score", "lead").iter_rows()
             if number is not None
         ),
     )

@@ -99,11 +99,11 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
             wanted = numbers.value(row["table"], of["column"], method=method)
-            found = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
-            if wanted is not None and found is not None:
+            value = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
+            if wanted is not None and value is not None:
                 distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
-                error = _sampling_error(found)
-                yield _Line(row["table"], method, of["what"], wanted, found.estimate, distance, error)
+                error = _sampling_error(value)
+                yield _Line(row["table"], method, of["what"], wanted, value.estimate, distance, error)
 
 
 def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
@@ -207,11 +207,11 @@ def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
 
     Sampling errors are those of the first log, which has the published number of claims.
     """
-    found: dict[tuple[str, str, str], list[_HeldOutNumber]] = {}
+    by_key: dict[tuple[str, str, str], list[_HeldOutNumber]] = {}
     for numbers in logs:
         for one in numbers:
-            found.setdefault(one.key, []).append(one)
-    return [_HeldOut(every[0], tuple(one.simulated for one in every)) for every in found.values()]
+            by_key.setdefault(one.key, []).append(one)
+    return [_HeldOut(every[0], tuple(one.simulated for one in every)) for every in by_key.values()]
 
 
 def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
@@ -281,8 +281,8 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
 def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     wanted = WORK.stated(GOLD[name])
-    found, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
-    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, found, FIT["shares"], error)
+    share, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
+    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, share, FIT["shares"], error)
 
 
 def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
@@ -322,9 +322,9 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutN
             ("method macro-F1, %", bucket.policy, "method_macro_f1_pct"),
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
         ):
-            found = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
+            value = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
             wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
-            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, found)
+            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, value)
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
     for published_pool in POOLS[name]:
@@ -343,27 +343,27 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
     rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
     columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
         "features": setting.features, "budget": BUDGETS[of.size],
         **setting.asked, "where": f"split = '{of.split}'",
     }  # fmt: skip
-    made = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **asked)
-    told = "" if of.split == "test" else f"{of.split}, "
-    tells_errors = asked["resamples"] > 1
-    luck = {"random, expected": _one_order(log, asked)} if tells_errors else {}
+    pool_budgets = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **options)
+    prefix = "" if of.split == "test" else f"{of.split}, "
+    tells_errors = options["resamples"] > 1
+    luck = {"random, expected": _one_order(log, options)} if tells_errors else {}
     for order, column in columns.items():
-        found = gaps(made, "surrogate", order)
+        order_gaps = gaps(pool_budgets, "surrogate", order)
         for k in BUDGETS[of.size]:
             wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
-            less, what = found[k].points if k in found else None, f"{told}k = {k}: less {order}, points"
+            less, what = order_gaps[k].points if k in order_gaps else None, f"{prefix}k = {k}: less {order}, points"
             yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
 
 
 def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:
     """By budget, the standard deviation of macro-F1 over one random order, in points."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
-    made = budgets(log, orders=orders, **{**asked, "resamples": 1})
-    of_orders = made.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
+    pool_budgets = budgets(log, orders=orders, **{**asked, "resamples": 1})
+    of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
     spread = of_orders.group_by("k").agg(100 * pl.col("estimate").std())
     return dict(spread.iter_rows())

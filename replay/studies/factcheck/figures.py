@@ -39,35 +39,35 @@ CALLS = "verifier calls, k"
 
 def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Figure]:
     """The figures by the names of their files, each with the warnings of its runs; several data sets side by side."""
-    made: dict[str, Figure] = {}
+    plots: dict[str, Figure] = {}
     setting = studies[0].setting
-    around: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
+    look: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
     main = said_of(studies, lambda study: study.warnings[""])
     fixed = said_of(studies, lambda study: study.warnings["B.4"])
-    if shown := {study.dataset: points for study in studies if (points := _trade_off(study))}:
-        made["figure_5_1"] = show.warned(show.trade_offs_figure(
-            shown, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
-            quality="Macro-F1", **around,
+    if trade_offs := {study.dataset: points for study in studies if (points := _trade_off(study))}:
+        plots["figure_5_1"] = show.warned(show.trade_offs_figure(
+            trade_offs, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
+            quality="Macro-F1", **look,
         ), main)  # fmt: skip
     for name, (title, lines) in BUDGETS.items():
         panels = [(study.dataset, panel) for study in studies for panel in _budget_panels(study, lines)]
         if panels:
-            made[name] = show.warned(show.curves_figure(
+            plots[name] = show.warned(show.curves_figure(
                 [panel for _, panel in panels], scales=[dataset for dataset, _ in panels], title=title, x=CALLS,
-                y="Macro-F1, %", doubling=False, **around, banded=0,
+                y="Macro-F1, %", doubling=False, **look, banded=0,
                 note=f"paired differences, with their intervals: {name}_differences",
             ), fixed)  # fmt: skip
         if less := list(_differences(studies, DIFFERENCES[f"{name}_differences"])):
-            made[f"{name}_differences"] = show.warned(show.differences_figure(
+            plots[f"{name}_differences"] = show.warned(show.differences_figure(
                 less, title="Paired differences under fixed verifier budgets", x=CALLS, y="Macro-F1, points",
-                published="published (random: one order)", **around,
+                published="published (random: one order)", **look,
             ), fixed)  # fmt: skip
     if scored := [panel for study in studies for panel in _reliability(study)]:
-        made["calibration"] = show.warned(show.reliability_figure(
+        plots["calibration"] = show.warned(show.reliability_figure(
             scored, title="Calibration of the verifiers", x="mean score", y="right traces",
-            note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **around,
+            note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **look,
         ), main)  # fmt: skip
-    return made | by_dataset(studies, lambda study: _setting_maps(_swept(study), width))
+    return plots | by_dataset(studies, lambda study: _setting_maps(_swept(study), width))
 
 
 def _served(study: Study) -> list[str]:
@@ -106,17 +106,17 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
     for first, second in pairs:
         for study in studies:
             for fixed in study.budgets.pools:
-                found = gaps(fixed.made, first, second)
-                if not found:
+                by_budget = gaps(fixed.made, first, second)
+                if not by_budget:
                     continue
-                ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in found.values())
+                ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in by_budget.values())
                 estimate, low, high = zip(*ends, strict=True)
                 one, two = (
-                    study.points(fixed, order.removesuffix(", expected"), tuple(found)) for order in (first, second)
+                    study.points(fixed, order.removesuffix(", expected"), tuple(by_budget)) for order in (first, second)
                 )
-                theirs = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
+                published_points = tuple((k, 100 * (one[k] - two[k])) for k in one if k in two)
                 name = f"{study.dataset}, {fixed.name}: {names[first]} − {names[second]}"
-                yield show.DifferenceCurve(name, tuple(found), estimate, low, high, theirs)
+                yield show.DifferenceCurve(name, tuple(by_budget), estimate, low, high, published_points)
 
 
 def _reliability(study: Study) -> Iterator[show.ReliabilityPanel]:
@@ -152,17 +152,17 @@ def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str,
 
     On a page that is too narrow for all minima, those of the framed setting stand for all.
     """
-    made = {}
+    maps = {}
     for metric, words in HEATS.items():
         if not swept.known(metric):
             continue
         table = swept.table.filter(pl.col("metric") == metric)
         figure = _map(swept, table, words, width)
         if figure.get_figheight() > HIGHEST:
-            own = table.filter(pl.col("min_valid") == swept.margin.min_valid)
-            figure = _map(swept, own, words, width, left_out=len(own) < len(table))
-        made[f"sensitivity_{metric}"] = show.warned(figure, swept.warnings)
-    return made
+            subset = table.filter(pl.col("min_valid") == swept.margin.min_valid)
+            figure = _map(swept, subset, words, width, left_out=len(subset) < len(table))
+        maps[f"sensitivity_{metric}"] = show.warned(figure, swept.warnings)
+    return maps
 
 
 def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
@@ -174,16 +174,16 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
     value = {
         tuple(key): v for *key, v in table.select("bootstrap", "min_valid", "margin", "cap", "estimate").iter_rows()
     }
-    own = swept.margin
+    margin = swept.margin
     panels = []
     for first in firsts:
         for least in minima:
-            found = [[value.get((first, least, m, c)) for c in caps] for m in margins]
-            cells = tuple(tuple(None if v is None else scale * v for v in row) for row in found)
+            values = [[value.get((first, least, m, c)) for c in caps] for m in margins]
+            cells = tuple(tuple(None if v is None else scale * v for v in row) for row in values)
             name = "adaptive" if first is None else f"surrogate from {first}"
-            shown = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
-            marked = (str(swept.cap), f"{own.threshold:g}") if least == own.min_valid else None
-            panels.append(show.Heat(f"{name}, min. {least}", *shown, cells, marked))
+            ticks = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
+            marked = (str(swept.cap), f"{margin.threshold:g}") if least == margin.min_valid else None
+            panels.append(show.Heat(f"{name}, min. {least}", *ticks, cells, marked))
     notes = ["framed: the study's own margin, cap and minimum"] if any(panel.framed for panel in panels) else []
     notes += ["other minima: see the table `sensitivity`"] if left_out else []
     return show.heat_figure(
@@ -194,26 +194,26 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
 
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
-    found = []
+    sentences = []
     if len(_served(study)) < len(VERIFYING):
-        found.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
+        sentences.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
-        found.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
+        sentences.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), any(_budget_panels(study, lines))
         gaps = study.budgets.gaps
-        own = [str(gap) for gap in gaps if gap.order in lines] or ([] if drawn else [*map(str, gaps)])
-        if lacking := [*own, *study.budgets.validation.missing, *_unseen_pools(study)]:
-            found.append(_lacks(f"figure {number}", drawn, lacking))
+        causes = [str(gap) for gap in gaps if gap.order in lines] or ([] if drawn else [*map(str, gaps)])
+        if lacking := [*causes, *study.budgets.validation.missing, *_unseen_pools(study)]:
+            sentences.append(_lacks(f"figure {number}", drawn, lacking))
     if swept := study.missing["sensitivity"]:
         drawn = any(_swept(study).known(metric) for metric in HEATS)
-        found.append(_lacks("the heat maps of `sensitivity`", drawn, swept))
-    return found
+        sentences.append(_lacks("the heat maps of `sensitivity`", drawn, swept))
+    return sentences
 
 
 def _swept(study: Study) -> _SweptSettings:
-    own, told = study.setting, study.warnings["sensitivity"]
-    return _SweptSettings(study.sensitivity.table, study.dataset, own.margin, own.cap, study.simulated, told)
+    setting, told = study.setting, study.warnings["sensitivity"]
+    return _SweptSettings(study.sensitivity.table, study.dataset, setting.margin, setting.cap, study.simulated, told)
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
@@ -232,9 +232,9 @@ def _unseen_pools(study: Study) -> Iterator[str]:
     """Panels of the published figure that the log has no counterpart of."""
     numbers = study.setting.published
     if numbers is not None:
-        shown = [pool_of(numbers.dataset, one.split, one.made.max_traces) for one in study.budgets.pools]
+        drawn_pools = [pool_of(numbers.dataset, one.split, one.made.max_traces) for one in study.budgets.pools]
         for pool in published_pools(numbers.dataset):
-            if pool not in shown:
+            if pool not in drawn_pools:
                 yield f"no panel of {pool.name}, {pool.size} traces: the log has no such pool"
 
 

@@ -55,10 +55,10 @@ def _orders(number: int) -> str:
 def _compared(study: Study) -> dict[str, Methods]:
     """The comparisons of a data set, by what the table of pairs calls them."""
     verifier, other = study.setting.verifier, study.setting.other_verifier
-    found = {f"{verifier}, N = {study.main.cap}": study.main}
+    runs = {f"{verifier}, N = {study.main.cap}": study.main}
     if other is not None:
-        found[f"{other}, N = {study.other.cap}"] = study.other
-    return found | {f"{verifier}, means over {_orders(study.setting.orders)}": study.averaged}
+        runs[f"{other}, N = {study.other.cap}"] = study.other
+    return runs | {f"{verifier}, means over {_orders(study.setting.orders)}": study.averaged}
 
 
 def paired(study: Study) -> Iterator[Row]:
@@ -172,8 +172,8 @@ def smallest(study: Study) -> Iterator[Row]:
 
 def unresolved(study: Study) -> Iterator[Row]:
     """Claims whose margin rule has not held after k traces, with no cap but the pool."""
-    found = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
-    return listed(found.iter_rows(named=True), ("k",), "share")
+    frame = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
+    return listed(frame.iter_rows(named=True), ("k",), "share")
 
 
 def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
@@ -277,8 +277,8 @@ def _fixed_by_keys(study: Study) -> Iterator[Row]:
         for at in fixed.keys:
             values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
             for order, (_, key) in LESS.items():
-                if (found := at.gaps[order]) is not None:
-                    values |= {key: found.points, f"{key}_p": found.p_value}
+                if (gap := at.gaps[order]) is not None:
+                    values |= {key: gap.points, f"{key}_p": gap.p_value}
             yield Row((fixed.name, at.k, at.label_score, f"{at.unseen:g}"), values=values)
 
 
@@ -310,8 +310,8 @@ FIXED_KEYS = Sheet[Study](
 def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Macro-F1 and operations for every setting."""
     f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
-    found = f1.with_columns(operations=spent["estimate"])
-    return listed(found.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
+    frame = f1.with_columns(operations=spent["estimate"])
+    return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 
 def _by_keys(study: Study) -> Iterator[Row]:

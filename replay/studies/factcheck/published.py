@@ -44,8 +44,8 @@ def published(name: str) -> PublishedDataset:
 
 def published_claims(numbers: PublishedDataset | None) -> int | None:
     """Claims of the test split, which all totals are of (table A.1)."""
-    found = None if numbers is None else numbers.value("A.1", "claims", split="test")
-    return None if found is None else int(found)
+    claims = None if numbers is None else numbers.value("A.1", "claims", split="test")
+    return None if claims is None else int(claims)
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps",
 
 def _made(study: Study) -> Mapping[str, Any]:
     """The record of the main run, with what is said of it."""
-    made = {"log": {"name": study.name}} if study.main.result is None else study.main.result.provenance
-    return {**made, "notes": [note.record() for note in study.notes]}
+    provenance = {"log": {"name": study.name}} if study.main.result is None else study.main.result.provenance
+    return {**provenance, "notes": [note.record() for note in study.notes]}
 
 
 def record(study: Study) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def study_factcheck(
     """
     drawn = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
-    made, contents = opened(log)
+    opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
         raise InvalidError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
     if orders < 1:
@@ -160,19 +160,19 @@ def study_factcheck(
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
         verifier = USUAL_VERIFIER
     if dev is not None:
-        matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
-    by_default = reported(made, dev) if where is None else None
+        matching(opened_log, dev, "dev")  # its own mistakes are told before those of a condition made of it
+    by_default = reported(opened_log, dev) if where is None else None
     if dev is not None and by_default is not None:
-        refuse_none_left(made, by_default, dev)
+        refuse_none_left(opened_log, by_default, dev)
     where = by_default if where is None else where
     if other_verifier is not None and other_verifier == verifier:
         raise ConflictError(
             f"{argument('other_verifier')} is `{verifier}`, the verifier itself: name another one, or leave it out"
         )
-    pools = {} if pool is not None else own_pools(made, where, contents.pools)
-    asked = pools_of(made, where, contents.pools) if pool is None else contents.pools
+    pools = {} if pool is not None else own_pools(opened_log, where, contents.pools)
+    candidates = pools_of(opened_log, where, contents.pools) if pool is None else contents.pools
     setting = FactcheckSetting(
-        pool=next(iter(pools.values())) if pools else choose(pool, asked, "pool"),
+        pool=next(iter(pools.values())) if pools else choose(pool, candidates, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
@@ -185,11 +185,11 @@ def study_factcheck(
         orders=orders,
         dev=dev,
     )  # fmt: skip
-    without = datasets_without(made, where, setting.pool) if pool is not None else ()
+    without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
     lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
-    found = report_of(study_log(made, setting, known, pools, without), made.name, drawn, lacking)
+    study_report = report_of(study_log(opened_log, setting, known, pools, without), opened_log.name, drawn, lacking)
     said = [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
-    return replace(found, told=[*said, *lacking, *found.told])
+    return replace(study_report, told=[*said, *lacking, *study_report.told])
 
 
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:

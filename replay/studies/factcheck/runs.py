@@ -311,11 +311,11 @@ class Methods:
         one, two = self._estimate(policy, metric), self._estimate(against, metric)
         if self.result is None or one is None or two is None:
             return None, None
-        made = compared(self.result.statistics.comparisons, policy, against, metric)
-        if made is None:
+        comparison = compared(self.result.statistics.comparisons, policy, against, metric)
+        if comparison is None:
             names = [policy, against]
-            made = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
-        _, low, high, p_value = made or (None,) * 4
+            comparison = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
+        _, low, high, p_value = comparison or (None,) * 4
         return ShownInterval(one - two, low, high).times(scale), p_value
 
     def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
@@ -345,13 +345,13 @@ class Methods:
 
         By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
         """
-        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
+        names = [] if self.result is None else [policy.name for policy in self.result.policies]
         calls = {}
         kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
         if self.priced_by == "device_s":
             kinds.append(("device seconds", "device_s", "device_s"))
         for what, generated, verified in kinds:
-            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
+            if any(self.cell(name, generated) is None for name in names if not self.unpaid(name, generated)):
                 calls[f"trace {what}"] = unlogged(what, "trace")
             if verified in self._free:
                 calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
@@ -359,8 +359,8 @@ class Methods:
 
     @property
     def eur_per_h(self) -> float:
-        made = None if self.result is None else self.result.summariser.settings
-        return 0.0 if made is None else made.kw * made.eur_per_kwh
+        settings = None if self.result is None else self.result.summariser.settings
+        return 0.0 if settings is None else settings.kw * settings.eur_per_kwh
 
     def buckets(self) -> Iterator[Bucket]:
         """Examples by the traces that adaptive stopping and the surrogate used, five at a time up to the cap."""
@@ -385,7 +385,7 @@ class Methods:
 
     def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:
         cells = [self.cell(policy, name, scale) for name in metric.split("+")]
-        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+        return None if None in cells else sum(interval.estimate for interval in cells if interval is not None)
 
     def _draws(self, policy: str, metric: str) -> np.ndarray:
         result = self.result
@@ -400,8 +400,8 @@ class Methods:
 
 def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
     """Difference, its ends and p-value, where the two policies are compared."""
-    found = comparisons.filter(policy=policy, baseline=against, metric=metric)
-    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
+    rows = comparisons.filter(policy=policy, baseline=against, metric=metric)
+    return next(rows.select("difference", "low", "high", "p_value").iter_rows(), None)
 
 
 @dataclass(frozen=True)
@@ -442,7 +442,7 @@ def notes_shown(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
 
 def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
     """The methods as policies; `keys` are settings of all of them, such as `orders`."""
-    made: dict[str, dict[str, Any]] = {
+    by_method: dict[str, dict[str, Any]] = {
         TOP: {"max_traces": 1, "select": "first"},
         VOTE: {"select": "majority"},
         BEST: {},
@@ -450,7 +450,7 @@ def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS,
         SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
     }
     common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
-    return [Sample(**{**common, "name": name, **made[name], **keys}) for name in methods]
+    return [Sample(**{**common, "name": name, **by_method[name], **keys}) for name in methods]
 
 
 def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:

@@ -383,8 +383,8 @@ class Study:
         """Examples that each comparison leaves out, with the reason."""
         runs = {"main": self.main, f"verifier {self.setting.other_verifier}": self.other}
         runs |= {f"cap {cap}": run for cap, run in self.caps.items()}
-        found = {name: run.result.excluded for name, run in runs.items() if run.result is not None}
-        return {**found, **self.budgets.excluded}
+        excluded = {name: run.result.excluded for name, run in runs.items() if run.result is not None}
+        return {**excluded, **self.budgets.excluded}
 
     def runs_of(self, number: str) -> Sequence[Methods]:
         """What a table is of."""

@@ -58,11 +58,11 @@ def _saving(against: str) -> ValueOf:
 
     def value(of: MethodOfRun) -> ShownInterval | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
-        found = of.change("verifications", against) if later else None
-        if found is None:
+        saving = of.change("verifications", against) if later else None
+        if saving is None:
             return None
-        low, high = (None if end is None else -end for end in (found.high, found.low))
-        return ShownInterval(-found.estimate, low, high)
+        low, high = (None if end is None else -end for end in (saving.high, saving.low))
+        return ShownInterval(-saving.estimate, low, high)
 
     return value
 
@@ -77,9 +77,9 @@ def euros(of: MethodOfRun, part: str | None = None) -> ShownInterval | None:
         return of.cells.sum_of(of.name, BOTH if part is None else f"{part}_s", price)
     if part is None:
         return of.cell("device_s", price)
-    found = of.cells.device_s.get((of.name, part))
-    unknown = found is None or (part == "verification" and of.cells.unpaid(of.name, "device_s"))
-    return None if found is None or unknown else found.times(price)
+    seconds = of.cells.device_s.get((of.name, part))
+    unknown = seconds is None or (part == "verification" and of.cells.unpaid(of.name, "device_s"))
+    return None if seconds is None or unknown else seconds.times(price)
 
 
 def cost(heading: str, key: str, part: str | None = None) -> Column:
@@ -138,8 +138,8 @@ def _price_note(study: Study, *runs: Methods) -> str:
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
-    found = [one for methods in runs if methods.result is not None for one in methods.result.notes]
-    batched = next((f"; {one.text}" for one in found if one.code == BATCHED_SECONDS), "")
+    notes = [one for methods in runs if methods.result is not None for one in methods.result.notes]
+    batched = next((f"; {one.text}" for one in notes if one.code == BATCHED_SECONDS), "")
     cost = f"of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
     return f"hours: summed latency of the calls, as in the thesis; cost: {cost}"
 
@@ -167,8 +167,8 @@ Studies = Sequence[Study]
 
 def _in_short(labels: Sequence[str]) -> dict[str, str]:
     """Labels by the thesis's letters; empty where they are not exactly its three."""
-    found = {CLASSES.get(label.lower(), ""): label for label in labels}
-    return {x: found[x] for x in "TFC"} if len(labels) == 3 and set(found) == set("TFC") else {}
+    by_letter = {CLASSES.get(label.lower(), ""): label for label in labels}
+    return {x: by_letter[x] for x in "TFC"} if len(labels) == 3 and set(by_letter) == set("TFC") else {}
 
 
 def quality(studies: Studies) -> list[Column]:
@@ -208,8 +208,8 @@ def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *not
     def rows(study: Study) -> Iterator[Row]:
         for methods, name in product(_runs(study, number), names):
             at = {"max_traces": methods.cap} if by_cap else {}
-            theirs = study.published(number, **at, method=name)
-            yield Row((*at.values(), TITLES[name]), MethodOfRun(methods, name, study.labels), **theirs)
+            published = study.published(number, **at, method=name)
+            yield Row((*at.values(), TITLES[name]), MethodOfRun(methods, name, study.labels), **published)
 
     def lacking(study: Study) -> list[str]:
         return [study.features_note] if SURROGATE in names and _runs(study, number) else []
@@ -222,9 +222,9 @@ def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *not
         return f"{ablation if number in OTHER else ''}{title} (N = {studies[0].setting.cap})"
 
     heads = (TableColumn("Max traces", Number(0)), "Method") if by_cap else ("Method",)
-    said: tuple[Note, ...] = (CUT, *notes, _another_run) if by_cap else (*notes, lacking)
+    footnotes: tuple[Note, ...] = (CUT, *notes, _another_run) if by_cap else (*notes, lacking)
     name = f"table_{number.replace('.', '_')}"
-    return Sheet(name, entitled, heads, columns, rows, said, "" if by_cap else "Dataset", number)
+    return Sheet(name, entitled, heads, columns, rows, footnotes, "" if by_cap else "Dataset", number)
 
 
 def _another_run(study: Study) -> list[str]:
@@ -299,26 +299,26 @@ def _told_wall(study: Study) -> str:
         return "; ".join(wall.why)
     runs = "run" if wall.runs == 1 else f"{wall.runs} runs"
     both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
-    told = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
+    text = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
     if wall.why:
-        return f"{told}; no rest is told: {'; '.join(wall.why)}"
+        return f"{text}; no rest is told: {'; '.join(wall.why)}"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
-        return f"{told}; calls ran in parallel: that is shorter than their sum, so there is no rest"
-    return told
+        return f"{text}; calls ran in parallel: that is shorter than their sum, so there is no rest"
+    return text
 
 
 def _buckets(study: Study) -> Iterator[Row]:
     """Claims by traces used (table B.1)."""
-    for found in study.main.buckets():
-        values: dict[str, Value] = {"claims": found.examples, "share_pct": 100 * found.share}
-        if found.part is not None:
-            own, whole = (cell(found.part, name, "macro_f1", 100) for name in (found.policy, BEST))
-            made = compared(found.part.comparisons, found.policy, BEST, "macro_f1")
-            gained = None if made is None else ShownInterval.of(made[:3], 100)
-            values |= {"method_macro_f1_pct": own, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
-        theirs = study.published("B.1", **bucket_keys(found))
-        yield Row((TITLES[found.policy], f"{found.first}–{found.last}"), values=values, **theirs)
+    for bucket in study.main.buckets():
+        values: dict[str, Value] = {"claims": bucket.examples, "share_pct": 100 * bucket.share}
+        if bucket.part is not None:
+            score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
+            comparison = compared(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
+            gained = None if comparison is None else ShownInterval.of(comparison[:3], 100)
+            values |= {"method_macro_f1_pct": score, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
+        published = study.published("B.1", **bucket_keys(bucket))
+        yield Row((TITLES[bucket.policy], f"{bucket.first}–{bucket.last}"), values=values, **published)
 
 
 def _overhead(study: Study) -> Iterator[Row]:

@@ -26,8 +26,8 @@ def document(work: str) -> dict[str, Any]:
 @cache
 def _table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
     """Columns and rows of a table; none where the work has no such table."""
-    found = next((one for one in document(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
-    return tuple(found["columns"]), tuple(dict(zip(found["columns"], row, strict=True)) for row in found["rows"])
+    table = next((one for one in document(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
+    return tuple(table["columns"]), tuple(dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class PublishedWork:
             return {}
         if "dataset" in columns:
             keys = {"dataset": known, **keys}
-        found = next((row for row in rows if all(row.get(key) == value for key, value in keys.items())), {})
-        left = {key: value for key, value in found.items() if key not in keys and value is not None}
+        match = next((row for row in rows if all(row.get(key) == value for key, value in keys.items())), {})
+        left = {key: value for key, value in match.items() if key not in keys and value is not None}
         if table not in self.prefixed:
             return left
-        own = f"{known.lower()}_"
-        return {key.removeprefix(own): value for key, value in left.items() if key.startswith(own)}
+        prefix = f"{known.lower()}_"
+        return {key.removeprefix(prefix): value for key, value in left.items() if key.startswith(prefix)}
 
     def finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
         """Finds rows by data set and one column; `named` gives the work's name of what is asked for, None of none."""
@@ -87,8 +87,8 @@ class PublishedDataset:
 
     def row(self, table: str, **keys: object) -> PublishedRow:
         """The numbers of a row of a table, without its keys; empty where there is none."""
-        found = self.work.row(table, self.dataset, **keys)
-        return {key: float(value) for key, value in found.items() if isinstance(value, float | int)}
+        match = self.work.row(table, self.dataset, **keys)
+        return {key: float(value) for key, value in match.items() if isinstance(value, float | int)}
 
     def value(self, table: str, column: str, **keys: object) -> float | None:
         """The number in a row of a table; None where the work has no such row, or no number there."""

@@ -33,8 +33,8 @@ class StudyFigure:
 
     def of(self, part: Any, width: float = WIDTH) -> Figure | None:
         """The figure of a data set; None where there is nothing to show."""
-        shown, title = self.shows(part), f"{self.title}, {part.dataset}"
-        return self.draw(shown, title=title, simulated=part.simulated, width=width) if shown else None
+        content, title = self.shows(part), f"{self.title}, {part.dataset}"
+        return self.draw(content, title=title, simulated=part.simulated, width=width) if content else None
 
 
 Figures = Mapping[str, StudyFigure]
@@ -139,18 +139,18 @@ class StudyReport:
         examples are left out, left_out.csv.
         """
         out = Path(folder)
-        with replacing(out, force) as made:
+        with replacing(out, force) as target:
             write_report(
-                made, title=self.title, tables=self.tables, figures=self.figures, words=_lists(self.words),
+                target, title=self.title, tables=self.tables, figures=self.figures, words=_lists(self.words),
                 simulated=self.simulated, paper=_lists(self.paper),
             )  # fmt: skip
             if self.after:
-                with (made / "report.md").open("a", encoding="utf-8") as report:
+                with (target / "report.md").open("a", encoding="utf-8") as report:
                     report.write(f"\n{self.after}")
-            write_record(made, self.record)
-            _write_left_out(made, self.left_out_by, self.left_out, self.simulated)
+            write_record(target, self.record)
+            _write_left_out(target, self.left_out_by, self.left_out, self.simulated)
             for name, text in self.files.items():
-                (made / name).write_text(text, encoding="utf-8")
+                (target / name).write_text(text, encoding="utf-8")
         return out
 
 

@@ -44,8 +44,8 @@ def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]
     """
     by_part = [(part.dataset, [line for line in told(part) if line]) for part in parts]
     lines: list[str] = []
-    for dataset, own in by_part:
-        for line in own:
+    for dataset, part_lines in by_part:
+        for line in part_lines:
             of_all = all(line in others for _, others in by_part)
             lines.append(line if of_all else f"{dataset}: {line}")
     return list(dict.fromkeys(lines))
@@ -149,8 +149,8 @@ def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2)
 
 
 def _form(keys: dict[str, Any]) -> dict[str, Any]:
-    made = {name: keys.pop(name) for name in ("signed", "significant") if name in keys}
-    return made | ({"scale": keys.pop("shown")} if "shown" in keys else {})
+    options = {name: keys.pop(name) for name in ("signed", "significant") if name in keys}
+    return options | ({"scale": keys.pop("shown")} if "shown" in keys else {})
 
 
 @dataclass(frozen=True)
@@ -265,8 +265,8 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
         laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
-            theirs = list(_published(column, [row for _, row in rows], cells))
-            (apart if column.published.apart else laid).extend(theirs)
+            published_cells = list(_published(column, [row for _, row in rows], cells))
+            (apart if column.published.apart else laid).extend(published_cells)
     laid += apart
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
     gaps = [gap.text for gap in around.gaps(sheet, parts) if gap.concerns(dashed)]
@@ -298,16 +298,16 @@ def _head(head: str | TableColumn) -> TableColumn:
 
 def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
     """A column's published numbers and, unless they stand apart, the differences to them."""
-    theirs = column.published
-    wanted = [row.published.get(theirs.key) for row in rows]
-    form: Form = theirs.form or column.plain
-    heading, name = theirs.heading or f"{column.heading} published", theirs.name or f"{column.key}_published"
-    yield TableColumn(heading, form, name, drop=column.drop, under="" if theirs.apart else column.key), wanted
-    if theirs.apart or not isinstance(column.plain, Number):
+    published = column.published
+    wanted = [row.published.get(published.key) for row in rows]
+    form: Form = published.form or column.plain
+    heading, name = published.heading or f"{column.heading} published", published.name or f"{column.key}_published"
+    yield TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key), wanted
+    if published.apart or not isinstance(column.plain, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
-        None if theirs.key in row.unlike else _less(cell, other, scale)
+        None if published.key in row.unlike else _less(cell, other, scale)
         for row, cell, other in zip(rows, cells, wanted, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
@@ -315,7 +315,7 @@ def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> I
 
 
 def _less(cell: Value, published: Any, scale: float) -> float | None:
-    own = cell.estimate if isinstance(cell, ShownInterval) else cell
-    if published is None or not isinstance(own, float | int):
+    value = cell.estimate if isinstance(cell, ShownInterval) else cell
+    if published is None or not isinstance(value, float | int):
         return None
-    return scale * own - float(published)
+    return scale * value - float(published)

@@ -46,32 +46,32 @@ def _plain(study: LatentStudy, made: Strategies, one: Strategy) -> PlottedCurve 
     if values is None:
         return None
     size, level = int(made.unit.max()) + 1, study.asked.settings.level
-    found = [mean_of(column, made.unit, size).interval(level) for column in values.T]
-    return _curve_of(one.name, made.n.tolist(), found, one.sees_gold)
+    intervals = [mean_of(column, made.unit, size).interval(level) for column in values.T]
+    return _curve_of(one.name, made.n.tolist(), intervals, one.sees_gold)
 
 
 def _verifier(study: LatentStudy) -> str | None:
     """Of the study's verifiers the one that the strategies ask."""
     made = study.strategies
-    asked = [] if made is None else [one.verifier for one in made.plain if one.verifier] + list(made.scores or {})
-    return asked[0] if asked else None
+    verifiers = [] if made is None else [one.verifier for one in made.plain if one.verifier] + list(made.scores or {})
+    return verifiers[0] if verifiers else None
 
 
 def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
-    made, verifier = study.scored or study.strategies, _verifier(study)
-    if made is None:
+    strategies, verifier = study.scored or study.strategies, _verifier(study)
+    if strategies is None:
         return []
-    asked = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
-    curves = [curve for curve in (_plain(study, made, one) for one in asked) if curve is not None]
-    return [("", curves)] if len(curves) > 1 and len(made.n) > 1 else []
+    choices = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
+    curves = [curve for curve in (_plain(study, strategies, one) for one in choices) if curve is not None]
+    return [("", curves)] if len(curves) > 1 and len(strategies.n) > 1 else []
 
 
 def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
     """The half to choose on, and the one to report."""
-    made, chosen = study.strategies, study.chosen
-    if made is None or made.probe is None or chosen is None or not chosen.any() or chosen.all():
+    strategies, chosen = study.strategies, study.chosen
+    if strategies is None or strategies.probe is None or chosen is None or not chosen.any() or chosen.all():
         return None
-    return made.among(chosen), made.among(~chosen)
+    return strategies.among(chosen), strategies.among(~chosen)
 
 
 def _conditional_votes(study: LatentStudy) -> list[Panel]:
@@ -79,18 +79,18 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     halves, verifier = _reported(study), _verifier(study)
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
-    made = halves[1]
-    of = made.conditional(str(verifier))
+    strategies = halves[1]
+    of = strategies.conditional(str(verifier))
     known = np.sort(of.score[~np.isnan(of.score)])
     thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
     exact = grid(of, thresholds)
-    told = grid_intervals(of, thresholds, made.unit, study.asked.settings)
-    majority = _plain(study, made, Strategy(MAJORITY))
+    intervals = grid_intervals(of, thresholds, strategies.unit, study.asked.settings)
+    majority = _plain(study, strategies, Strategy(MAJORITY))
     panels: list[Panel] = []
     for at, threshold in enumerate(thresholds):
         line = PlottedCurve(
-            "conditional majority", tuple(exact.samples[at]), tuple(told.estimate[at]), tuple(told.low[at]),
-            tuple(told.high[at]),
+            "conditional majority", tuple(exact.samples[at]), tuple(intervals.estimate[at]), tuple(intervals.low[at]),
+            tuple(intervals.high[at]),
         )  # fmt: skip
         name = f"score below {threshold:.3g}: {100 * exact.fired[at]:.0f} % of the probes"
         panels.append((name.replace("-", "−"), [one for one in (majority, line) if one is not None]))
@@ -102,23 +102,23 @@ def _corrected(study: LatentStudy) -> list[Panel]:
     halves, verifier = _reported(study), _verifier(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
-    chosen, made = (one.self_correction(str(verifier)) for one in halves)
-    thresholds = made.thresholds(MOST)
-    told = grid_intervals(made, thresholds, halves[1].unit, study.asked.settings)
-    samples = grid(made, thresholds).samples[:, 0]
+    chosen, correction = (one.self_correction(str(verifier)) for one in halves)
+    thresholds = correction.thresholds(MOST)
+    intervals = grid_intervals(correction, thresholds, halves[1].unit, study.asked.settings)
+    samples = grid(correction, thresholds).samples[:, 0]
     line = PlottedCurve(
-        "conditional self-correction", tuple(samples), tuple(told.estimate[:, 0]), tuple(told.band_low[:, 0]),
-        tuple(told.band_high[:, 0]),
+        "conditional self-correction", tuple(samples), tuple(intervals.estimate[:, 0]), tuple(intervals.band_low[:, 0]),
+        tuple(intervals.band_high[:, 0]),
     )  # fmt: skip
-    return [("", [line, _best(chosen, made, halves[1], study.asked.settings.level)])]
+    return [("", [line, _best(chosen, correction, halves[1], study.asked.settings.level)])]
 
 
 def _best(chosen: Conditional, made: Conditional, on: Strategies, level: float) -> PlottedCurve:
     thresholds = chosen.thresholds()
     best = thresholds[int(np.argmax(grid(chosen, thresholds).accuracy[:, 0]))]
     right, samples = made.outcomes(best, 0)
-    found = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
-    return _curve_of("threshold that is best on the other half", [float(samples.mean())], [found])
+    interval = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
+    return _curve_of("threshold that is best on the other half", [float(samples.mean())], [interval])
 
 
 def _fronts(study: LatentStudy) -> list[Panel]:
@@ -155,27 +155,27 @@ MOST_LINES = 1_000
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
     """Tokens of the beginning and of the end of the text, each in order."""
     split = [("first", sorted(t for t in tokens if t >= 0)), ("last", sorted(t for t in tokens if t < 0))]
-    return [(name, own) for name, own in split if own]
+    return [(name, group) for name, group in split if group]
 
 
 def _locations(study: LatentStudy) -> list[Panel]:
     """Over the tokens of either end, a panel a layer."""
-    found = {(one.layer, one.token): one.pooled for one in study.ablations.locations}
+    areas = {(one.layer, one.token): one.pooled for one in study.ablations.locations}
     panels = []
-    for layer in sorted({layer for layer, _ in found}, reverse=True):
-        for name, tokens in _parts({token for own, token in found if own == layer}):
-            line = _curve_of("one classifier a place", tokens, [found[layer, token] for token in tokens])
+    for layer in sorted({layer for layer, _ in areas}, reverse=True):
+        for name, tokens in _parts({token for depth, token in areas if depth == layer}):
+            line = _curve_of("one classifier a place", tokens, [areas[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
 
 def _location_heat(study: LatentStudy) -> list[Heat]:
     """Layer by token, a panel for either end of the text."""
-    found = {(one.layer, one.token): one.pooled.estimate for one in study.ablations.locations}
-    layers = sorted({layer for layer, _ in found}, reverse=True)
+    areas = {(one.layer, one.token): one.pooled.estimate for one in study.ablations.locations}
+    layers = sorted({layer for layer, _ in areas}, reverse=True)
     panels = []
-    for name, tokens in _parts({token for _, token in found}):
-        cells = tuple(tuple(_hundred(found.get((layer, token))) for token in tokens) for layer in layers)
+    for name, tokens in _parts({token for _, token in areas}):
+        cells = tuple(tuple(_hundred(areas.get((layer, token))) for token in tokens) for layer in layers)
         panels.append(Heat(f"{name} tokens", _signed(tokens), _signed(layers), cells))
     return panels
 
@@ -189,30 +189,30 @@ def _signed(numbers: Sequence[int]) -> tuple[str, ...]:
 
 
 def _temperatures(study: LatentStudy) -> list[Heat]:
-    found = {(one.trained, one.measured): one.area.estimate for one in study.ablations.temperatures}
-    trained, measured = (sorted({key[at] for key in found}) for at in (0, 1))
-    names = [tuple(f"{degree:g}" for degree in own) for own in (measured, trained)]
-    cells = tuple(tuple(_hundred(found.get((a, b))) for b in measured) for a in trained)
-    return [Heat(study.dataset, names[0], names[1], cells)] if found else []
+    areas = {(one.trained, one.measured): one.area.estimate for one in study.ablations.temperatures}
+    trained, measured = (sorted({key[at] for key in areas}) for at in (0, 1))
+    names = [tuple(f"{degree:g}" for degree in degrees) for degrees in (measured, trained)]
+    cells = tuple(tuple(_hundred(areas.get((a, b))) for b in measured) for a in trained)
+    return [Heat(study.dataset, names[0], names[1], cells)] if areas else []
 
 
 def _models(study: LatentStudy) -> list[Panel]:
     """The median of the seeds over the tokens, with the ends of what they reach."""
     curves = []
     for model in dict.fromkeys(one.model for one in study.ablations.models):
-        own = sorted((one for one in study.ablations.models if one.model == model), key=lambda one: one.token)
-        tokens, medians = tuple(one.token for one in own), tuple(one.median for one in own)
-        ends = tuple(one.least for one in own), tuple(one.most for one in own)
+        rows = sorted((one for one in study.ablations.models if one.model == model), key=lambda one: one.token)
+        tokens, medians = tuple(one.token for one in rows), tuple(one.median for one in rows)
+        ends = tuple(one.least for one in rows), tuple(one.most for one in rows)
         curves.append(PlottedCurve(model, tokens, medians, *ends))
     return [("", curves)] if curves else []
 
 
 def _suffixes(study: LatentStudy) -> list[Panel]:
-    found, curves = study.ablations.suffixes, []
+    suffixes, curves = study.ablations.suffixes, []
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
-        own = [(one.length, getattr(one, key)) for one in found if getattr(one, key) is not None]
-        if own:
-            curves.append(_curve_of(name, [length for length, _ in own], [area for _, area in own]))
+        points = [(one.length, getattr(one, key)) for one in suffixes if getattr(one, key) is not None]
+        if points:
+            curves.append(_curve_of(name, [length for length, _ in points], [area for _, area in points]))
     return [("", curves)] if curves else []
 
 
@@ -220,10 +220,10 @@ def _votes(study: LatentStudy) -> list[Panel]:
     """Over the temperature, a panel for each number of votes."""
     panels: list[Panel] = []
     for votes in sorted({one.votes for one in study.ablations.votes}):
-        own = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
+        rows = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            line = _curve_of("majority voting", [one.temperature for one in own], [one.accuracy for one in own])
+            line = _curve_of("majority voting", [one.temperature for one in rows], [one.accuracy for one in rows])
             panels.append((name, [line]))
     return panels
 
@@ -241,15 +241,15 @@ SCALE = 100.0
 
 def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
     """Every other signal's area less the verifier's, the largest first."""
-    pool, found = study.main, []
+    pool, differences = study.main, []
     if pool.single and over == WITHIN:
         return []
     for key, one in pool.signals.items():
         less = pool.less(one, over, study.asked.settings.level)
         if one is not pool.latent and less.difference is not None:
             low, high = (None if end is None else -SCALE * end for end in (less.high, less.low))
-            found.append(PolicyDifference(one.told(key), -SCALE * less.difference, low, high))
-    return sorted(found, key=lambda one: -one.difference)
+            differences.append(PolicyDifference(one.told(key), -SCALE * less.difference, low, high))
+    return sorted(differences, key=lambda one: -one.difference)
 
 
 _drawn_differences = partial(

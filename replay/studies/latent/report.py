@@ -73,12 +73,12 @@ def study_latent(
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
-    asked = LatentSetting(
+    setting = LatentSetting(
         verifiers=(verifier,) if isinstance(verifier, str) else tuple(verifier), pool=pool, probe=probe, action=action,
         on=on or TRAIN, where=where, published=published, ablations=ablations, seeds=seeds, orders=orders,
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )  # fmt: skip
-    studies = study_log(log, asked)
+    studies = study_log(log, setting)
     if ablations:
         studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
     return _report_of(studies, log.name, drawn_at)
@@ -110,21 +110,21 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
 
 def _sentence(one: Verdict) -> str:
     """A verdict in words."""
-    told = f"{question(one)} {one.answer.value.capitalize()}"
+    text = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
-        return f"{told}: {one.why}."
-    found = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
-    told += f": {POINTS.show(found)} points, against {one.against}"
+        return f"{text}: {one.why}."
+    interval = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
+    text += f": {POINTS.show(interval)} points, against {one.against}"
     for name, samples in (("ahead", one.gained), ("behind", one.lost)):
         if samples:
-            told += f"; {name} at {', '.join(f'{mean:.3g}' for mean in samples)} mean samples"
-    return f"{told}."
+            text += f"; {name} at {', '.join(f'{mean:.3g}' for mean in samples)} mean samples"
+    return f"{text}."
 
 
 def record(study: LatentStudy) -> dict[str, Any]:
     """The settings, what was chosen, and the verdicts."""
-    asked, source = study.asked, None if study.strategies is None else study.strategies.source
-    made = asked.settings
+    setting, source = study.asked, None if study.strategies is None else study.strategies.source
+    settings = setting.settings
     return {
         "log": {"name": study.log.name, "sha256": study.log.digest()},
         "dataset": study.dataset,
@@ -134,7 +134,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
         "verifiers": {pool.pool: pool.verifier for pool in study.pools},
         "states": study.states or None,
         "strategies": None if source is None else asdict(source),
-        "seeds": asked.seeds if asked.ablations else None,
+        "seeds": setting.seeds if setting.ablations else None,
         "verdicts": [
             {
                 "question": one.question.name.lower(), "over": one.over or None, "verdict": one.answer.value,
@@ -144,15 +144,15 @@ def record(study: LatentStudy) -> dict[str, Any]:
             }
             for one in study.verdicts
         ],
-        "seed": made.seed, "resamples": made.resamples, "level": made.level,
+        "seed": settings.seed, "resamples": settings.resamples, "level": settings.level,
         "versions": versions(),
     }  # fmt: skip
 
 
 def _measured_on(study: LatentStudy) -> Iterator[str]:
     """The same in words, for people."""
-    made = record(study)
-    yield told_log(made, study.simulated)
+    provenance = record(study)
+    yield told_log(provenance, study.simulated)
     yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
     if study.asked.trained:
         yield f"left out: {study.asked.trained:,} training rows among the examples that were to be reported"
@@ -161,5 +161,5 @@ def _measured_on(study: LatentStudy) -> Iterator[str]:
         source = study.strategies.source
         probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
         yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
-    yield told_intervals(made)
+    yield told_intervals(provenance)
     yield "`run.json` holds all of this and the versions"

@@ -58,14 +58,14 @@ def by_temperature(
     Raises ThinkbackError where no pool has one temperature.
     """
     opened = open_log(log)
-    found = temperatures(opened)
-    if not found:
+    by_pool = temperatures(opened)
+    if not by_pool:
         raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
     parts = [
         curves(opened, pool=pool, subsets=subsets, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
         .select(pl.lit(temperature).alias("temperature"), "pool", "metric", "k", "estimate", "low", "high", "n")
-        for pool, temperature in found.items()
+        for pool, temperature in by_pool.items()
     ]
     return pl.concat(parts)
 
@@ -247,13 +247,13 @@ def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
     ids = ids.filter(~both)
     if ids.is_empty():
         raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
-    found = tuple(_studies(log, contents, asked, ids, train))
-    if not found:
+    studies = tuple(_studies(log, contents, asked, ids, train))
+    if not studies:
         raise EmptyError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
-    unserved = [one.missing[FRONT] for one in found if FRONT in one.missing]
-    if (asked.probe or asked.action) and len(unserved) == len(found):
+    unserved = [one.missing[FRONT] for one in studies if FRONT in one.missing]
+    if (asked.probe or asked.action) and len(unserved) == len(studies):
         raise EmptyError(unserved[0])
-    return found
+    return studies
 
 
 def _require(log: Log, contents: Contents, asked: LatentSetting) -> None:
@@ -288,19 +288,19 @@ def _studies(
     by_dataset: dict[str, list[ScoredTraces]] = {}
     for traces in scored_traces(log, ids, every):
         by_dataset.setdefault(traces.dataset, []).append(traces)
-    for dataset, found in sorted(by_dataset.items()):
+    for dataset, pool_traces in sorted(by_dataset.items()):
         pools = []
-        for traces in sorted(found, key=lambda one: _first(one, drawn_at.get(one.pool), asked)):
+        for traces in sorted(pool_traces, key=lambda one: _first(one, drawn_at.get(one.pool), asked)):
             verifier = next((name for name in asked.verifiers if name in traces.scores), None)
             if verifier is not None:
-                own = fitted.get((dataset, traces.pool))
-                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, own, kinds, UNTRAINED))
+                training = fitted.get((dataset, traces.pool))
+                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
                 dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
                 _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
-            yield _with_front(study, found, contents)
+            yield _with_front(study, pool_traces, contents)
 
 
 def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -> tuple[bool, float, float, str]:
@@ -311,48 +311,48 @@ def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -
 
 def _with_front(study: LatentStudy, found: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
     """The same with its strategies, where the log can serve them."""
-    asked = study.asked
+    setting = study.asked
     try:
-        pool = asked.pool or min(found, key=lambda one: _first(one, _temperature(study, one.pool), asked)).pool
-        probe = asked.probe or _probe(study, pool)
+        pool = setting.pool or min(found, key=lambda one: _first(one, _temperature(study, one.pool), setting)).pool
+        probe = setting.probe or _probe(study, pool)
         scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
         made = strategies(
-            study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=asked.action,
-            orders=asked.orders, seed=asked.settings.seed, where=study.where,
+            study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=setting.action,
+            orders=setting.orders, seed=setting.settings.seed, where=study.where,
         )  # fmt: skip
-        chosen = halved(made.examples, asked.settings.seed)
-        front = front_of(made, chosen, asked.settings)
+        chosen = halved(made.examples, setting.settings.seed)
+        front = front_of(made, chosen, setting.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
-    served = study if scored is None else _with_scored(study, made, scored)
-    gains = gains_of(made, front, chosen, asked.settings, served.scored, _other_pools(study, made, contents))
-    return replace(served, strategies=made, front=front, chosen=chosen, gains=gains)
+    extended = study if scored is None else _with_scored(study, made, scored)
+    gains = gains_of(made, front, chosen, setting.settings, extended.scored, _other_pools(study, made, contents))
+    return replace(extended, strategies=made, front=front, chosen=chosen, gains=gains)
 
 
 def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentStudy:
     """The same with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in made.plain):
         return study
-    source, asked = made.source, study.asked
+    source, setting = made.source, study.asked
     first = _first_scored(study.log, verifier, source.pool, made.examples["example_id"])
     if first < FEWEST_SCORED:
         return study
     try:
-        found = strategies(
+        scored = strategies(
             study.log, pool=source.pool, probe=source.probe, verifiers=[verifier], samples=first,
-            orders=asked.orders, seed=asked.settings.seed, where=study.where,
+            orders=setting.orders, seed=setting.settings.seed, where=study.where,
         )  # fmt: skip
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, SELECTING: str(error)})
-    if not any(one.verifier == verifier for one in found.plain):
+    if not any(one.verifier == verifier for one in scored.plain):
         return study
-    told = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
-    return replace(study, scored=found, missing={**study.missing, SELECTING: told})
+    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
+    return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
 
 
 def _other_pools(study: LatentStudy, made: Strategies, contents: Contents) -> dict[str, Strategies]:
     """Strategies of the other pools of several samples by the same model, on the same examples."""
-    source, found = made.source, dict[str, Strategies]()
+    source, by_pool = made.source, dict[str, Strategies]()
     model = study.models.get(source.pool)
     for pool in sorted(contents.pools - {source.pool, source.probe}):
         if contents.sizes[pool] == 1 or model is None or study.models.get(pool) != model:
@@ -366,8 +366,8 @@ def _other_pools(study: LatentStudy, made: Strategies, contents: Contents) -> di
             continue
         on = one.examples["example_id"].is_in(made.examples["example_id"].implode()).to_numpy()
         if on.sum() == len(made.unit):
-            found[pool] = one.among(on)
-    return found
+            by_pool[pool] = one.among(on)
+    return by_pool
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
@@ -375,8 +375,8 @@ def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> in
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
-    told = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
-    counts = traces.join(told, on="trace_id", how="semi").group_by("sample_index").len()
+    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
+    counts = traces.join(scores, on="trace_id", how="semi").group_by("sample_index").len()
     at = dict(collect(counts, log).iter_rows())
     least = (1 - MOST_MISSING) * len(examples)
     return next(number for number in range(len(at) + 1) if at.get(number, 0) < least)
@@ -395,10 +395,10 @@ def _probe(study: LatentStudy, pool: str) -> str | None:
 def _states_of(log: Log, dataset: str) -> str:
     """The model with most hidden states of a data set's traces; empty where none has any."""
     quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
-    own = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
+    traces = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
     counts = {}
     for model in log.hidden_models:
-        rows = log.scan(f"hidden_states/{model}", ["trace_id"]).join(own, on="trace_id", how="semi")
+        rows = log.scan(f"hidden_states/{model}", ["trace_id"]).join(traces, on="trace_id", how="semi")
         counts[model] = collect(rows.select(pl.len()), log).item()
     best = max(counts, key=lambda name: counts[name], default="")
     return best if counts.get(best) else ""
@@ -406,11 +406,11 @@ def _states_of(log: Log, dataset: str) -> str:
 
 def _models_of(log: Log, dataset: str) -> dict[str, str]:
     """The model that wrote the first attempts of each pool of a data set; none where there are several."""
-    own = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
+    examples = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
-    pairs = traces.join(own, on="example_id", how="semi").select("pool", "model").unique()
-    found = collect(pairs.group_by("pool").agg(pl.col("model").first(), pl.len()), log)
-    return {pool: model for pool, model, count in found.sort("pool").iter_rows() if count == 1 and model is not None}
+    pairs = traces.join(examples, on="example_id", how="semi").select("pool", "model").unique()
+    models = collect(pairs.group_by("pool").agg(pl.col("model").first(), pl.len()), log)
+    return {pool: model for pool, model, count in models.sort("pool").iter_rows() if count == 1 and model is not None}
 
 
 LAYERS = TOKENS = (-2, -4, -8, -16)

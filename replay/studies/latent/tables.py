@@ -86,36 +86,36 @@ def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) ->
 
 def rewards(studies: Studies) -> list[str]:
     """Further verifiers of the measured pools, by name: reward models, judges and classifiers."""
-    found = dict[str, None]()
+    names = dict[str, None]()
     for study in studies:
         for pool in study.shown:
             for name in pool.traces.scores:
                 other = study.kinds.get(name) not in NOT_REWARDS and name not in study.asked.verifiers
                 if other and pool.signals[name].traces >= LEAST_SCORED * len(pool.traces.right):
-                    found[name] = None
-    return sorted(found)
+                    names[name] = None
+    return sorted(names)
 
 
 def logprobs_of(pool: MeasuredPool) -> SignalAreas | None:
     """Log-probabilities as the paper takes them: of the suffix that is best on these very rows."""
-    found = pool.logprobs
-    return found.get(BEST) or next(iter(found.values()), None)
+    by_suffix = pool.logprobs
+    return by_suffix.get(BEST) or next(iter(by_suffix.values()), None)
 
 
 def _compared(over: str) -> Sheet[LatentStudy]:
     """Table 1, of pooled areas, and the same within questions."""
 
     def columns(studies: Studies) -> list[Column]:
-        made = [
+        areas = [
             intervals("latent verifier", LILAVE, 3),
             intervals("self-reflection", REFLECTED, 3),
             intervals("log-probabilities", LOGPROBS, 3),
         ]
-        own = rewards(studies)
+        names = rewards(studies)
         if over == POOLED and any(study.asked.published for study in studies):
-            made += [intervals(told, key, 3, drop=2) for key, told in REWARDS.items()]
-            own = [name for name in own if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
-        return made + [intervals(f"`{name}`", name, 3, drop=1) for name in own]
+            areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
+            names = [name for name in names if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
+        return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
 
     def rows(study: LatentStudy) -> Iterator[Row]:
         for pool in study.shown:
@@ -129,8 +129,8 @@ def _compared(over: str) -> Sheet[LatentStudy]:
                 area = _area(study, pool.signals[name], over)
                 keys = [key for key in REWARDS if _is_of(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
-            theirs = _published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
-            yield Row((pool.pool, pool.verifier), values=values, published=theirs)
+            published_row = _published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
+            yield Row((pool.pool, pool.verifier), values=values, published=published_row)
 
     return Sheet(
         "table_1" if over == POOLED else "within_questions",
@@ -145,10 +145,10 @@ def _compared(over: str) -> Sheet[LatentStudy]:
 
 def _logprobs_told(study: LatentStudy) -> Iterator[str]:
     for pool in study.shown:
-        found = logprobs_of(pool)
-        if found is not None:
+        signal = logprobs_of(pool)
+        if signal is not None:
             best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprobs else ""
-            yield f"log-probabilities, pool `{pool.pool}`: {found.name}{',' if best else ''}{best}"
+            yield f"log-probabilities, pool `{pool.pool}`: {signal.name}{',' if best else ''}{best}"
 
 
 def _rows_told(study: LatentStudy) -> Iterator[str]:
@@ -171,9 +171,9 @@ def _models_of(studies: Studies) -> list[str]:
 
 def _model_columns(studies: Studies) -> list[Column]:
     published = any(study.asked.published for study in studies)
-    made = [intervals(told, key, 3) for key, told in MODELS.items()] if published else []
+    areas = [intervals(label, key, 3) for key, label in MODELS.items()] if published else []
     own = [name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))]
-    return made + [intervals(name, f"{name}_auc", 3) for name in own]
+    return areas + [intervals(name, f"{name}_auc", 3) for name in own]
 
 
 def _by_model(study: LatentStudy) -> Iterator[Row]:
@@ -183,8 +183,8 @@ def _by_model(study: LatentStudy) -> Iterator[Row]:
             name, area = study.models[pool.pool], _area(study, pool.latent)
             for key in (f"{name}_auc", *(key for key in MODELS if _is_of(name, key, MODELS))):
                 values.setdefault(key, area)
-    theirs = _published_row("2", study.dataset) if study.asked.published else {}
-    yield Row((), values=values, published=theirs)
+    published_row = _published_row("2", study.dataset) if study.asked.published else {}
+    yield Row((), values=values, published=published_row)
 
 
 BY_MODEL = Sheet[LatentStudy](
@@ -196,12 +196,12 @@ OWN, OTHER = "phi_lilave_auc", "llama_lilave_auc"
 
 
 def _readers(study: LatentStudy) -> Iterator[Row]:
-    found, own = study.ablations.readers, study.states
-    theirs = _published_row("3", study.dataset) if study.asked.published else {}
-    others = [name for name in found if name != own]
+    areas, states = study.ablations.readers, study.states
+    published_row = _published_row("3", study.dataset) if study.asked.published else {}
+    others = [name for name in areas if name != states]
     for number, name in enumerate(others or [""]):
-        values = {OWN: shown(found.get(own)), OTHER: shown(found.get(name))}
-        yield Row((name,), values=values, published=theirs if not number else {})
+        values = {OWN: shown(areas.get(states)), OTHER: shown(areas.get(name))}
+        yield Row((name,), values=values, published=published_row if not number else {})
 
 
 READERS = Sheet[LatentStudy](
@@ -213,16 +213,16 @@ READERS = Sheet[LatentStudy](
 
 def _tested(studies: Studies) -> list[Column]:
     published = any(study.asked.published for study in studies)
-    made = []
-    theirs = {told: key for key, told in TESTED.items()}
+    on_datasets = []
+    keys = {label: key for key, label in TESTED.items()}
     for study in studies:
-        key = theirs.pop(WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
+        key = keys.pop(WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
 
         def tested(of: LatentStudy, on: LatentStudy = study) -> Value:
             return shown(on.ablations.transfer.get(of.dataset))
 
-        made.append(intervals(f"on {study.dataset}", key, 3, tested))
-    return made + [numbers(f"on {told}", key) for told, key in theirs.items() if published]
+        on_datasets.append(intervals(f"on {study.dataset}", key, 3, tested))
+    return on_datasets + [numbers(f"on {label}", key) for label, key in keys.items() if published]
 
 
 def _trained(study: LatentStudy) -> Iterator[Row]:
@@ -294,11 +294,11 @@ def _intervals_told(study: LatentStudy) -> Iterator[str]:
 
 
 def _pools_told(study: LatentStudy) -> Iterator[str]:
-    told = f"areas and picks: of `{study.main.pool}`"
+    text = f"areas and picks: of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
-        told += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
-    yield told
+        text += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
+    yield text
 
 
 VERDICTS = Sheet[LatentStudy](
@@ -312,9 +312,9 @@ VERDICTS = Sheet[LatentStudy](
 
 
 def _conditional(study: LatentStudy) -> Iterator[Row]:
-    found = study.gains
-    rivals = found.elsewhere or (None,) * len(found.coin)
-    for one, coin, rival in zip(found.conditional, found.coin, rivals, strict=True):
+    gains = study.gains
+    rivals = gains.elsewhere or (None,) * len(gains.coin)
+    for one, coin, rival in zip(gains.conditional, gains.coin, rivals, strict=True):
         values: dict[str, Value] = {"over_coin": shown(coin.difference, POINTS)}
         if rival is not None:
             values |= {"best_pool": rival.pool, "over_best": shown(rival.difference, POINTS)}
@@ -322,15 +322,15 @@ def _conditional(study: LatentStudy) -> Iterator[Row]:
 
 
 def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
-    made = [
+    columns = [
         numbers("n below", "n", 0, attrgetter("n")), numbers("mean samples", "samples", 2, attrgetter("samples")),
         *ACCURACY,
         intervals("beyond a coin", "over_coin", 1, signed=True, drop=2),
     ]  # fmt: skip
     if any(study.gains.elsewhere for study in studies):
-        made += [words("best pool", "best_pool", drop=3)]
-        made += [intervals("beyond voting there", "over_best", 1, signed=True, drop=3)]
-    return [*made, BETTER]
+        columns += [words("best pool", "best_pool", drop=3)]
+        columns += [intervals("beyond voting there", "over_best", 1, signed=True, drop=3)]
+    return [*columns, BETTER]
 
 
 def _best_pool_told(study: LatentStudy) -> Iterator[str]:
@@ -395,8 +395,8 @@ def _fitted(
     """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
 
     def told(study: LatentStudy) -> Sequence[str]:
-        found = study.ablations.missing.get(missing)
-        return [] if found is None else [f"no rows: {found}"]
+        reason = study.ablations.missing.get(missing)
+        return [] if reason is None else [f"no rows: {reason}"]
 
     return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", optional=True, printed=printed)
 
@@ -408,24 +408,24 @@ def _temperature_columns(studies: Studies) -> list[Column]:
 
 
 def _temperatures(study: LatentStudy) -> Iterator[Row]:
-    found = study.ablations.temperatures
-    for trained in sorted({one.trained for one in found}):
-        own = [one for one in found if one.trained == trained]
-        values = {f"measured_{one.measured:g}": shown(one.area) for one in own}
-        yield Row((f"{trained:g}",), values={"rows": own[0].rows, **values})
+    areas = study.ablations.temperatures
+    for trained in sorted({one.trained for one in areas}):
+        group = [one for one in areas if one.trained == trained]
+        values = {f"measured_{one.measured:g}": shown(one.area) for one in group}
+        yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
 def _carried(study: LatentStudy) -> Iterator[Row]:
-    found = study.ablations
-    for one in found.temperatures:
+    ablations = study.ablations
+    for one in ablations.temperatures:
         if one.behind is not None:
             heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
             yield Row(heads, values={"auc": shown(one.area), "behind": shown(one.behind)})
-    for name, less in found.transfer_behind.items():
-        values = {"auc": shown(found.transfer[name]), "behind": shown(less)}
+    for name, less in ablations.transfer_behind.items():
+        values = {"auc": shown(ablations.transfer[name]), "behind": shown(less)}
         yield Row(("data set", name, study.dataset), values=values)
-    for name, less in found.readers_behind.items():
-        values = {"auc": shown(found.readers[name]), "behind": shown(less)}
+    for name, less in ablations.readers_behind.items():
+        values = {"auc": shown(ablations.readers[name]), "behind": shown(less)}
         yield Row(("states", name, study.states), values=values)
 
 
@@ -435,20 +435,20 @@ def _models(study: LatentStudy) -> Iterator[Row]:
 
 
 def _entropy(study: LatentStudy) -> Iterator[Row]:
-    found = study.ablations.entropy
-    for one in found.parts if found is not None else ():
+    entropy = study.ablations.entropy
+    for one in entropy.parts if entropy is not None else ():
         yield Row((f"{one.low:.3g} to {one.high:.3g}".replace("-", "−"),), one)
 
 
 def _correlated(study: LatentStudy) -> Iterator[str]:
-    found = study.ablations.entropy
-    if found is None or found.correlation.estimate is None:
+    entropy = study.ablations.entropy
+    if entropy is None or entropy.correlation.estimate is None:
         return
-    low, high = found.correlation.low, found.correlation.high
+    low, high = entropy.correlation.low, entropy.correlation.high
     limits = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-    of = f"the first trace of `{found.probe}`" if found.probe else "the first trace, the others voting"
-    told = f"Spearman's correlation of score and entropy: {found.correlation.estimate:.2f}{limits}"
-    yield f"{told}; score of {of}, votes of `{found.pool}`".replace("-", "−")
+    of = f"the first trace of `{entropy.probe}`" if entropy.probe else "the first trace, the others voting"
+    text = f"Spearman's correlation of score and entropy: {entropy.correlation.estimate:.2f}{limits}"
+    yield f"{text}; score of {of}, votes of `{entropy.pool}`".replace("-", "−")
 
 
 SEEDED = (

@@ -230,8 +230,8 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
 def _pair(
     first: np.ndarray, second: np.ndarray, name: str, samples: float, n: int, below: float | None = None, pool: str = ""
 ) -> _Pair:
-    made = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
-    return _Pair(made, first, second)
+    gain = Gain(name, samples, n, float(first.mean()), float(second.mean()), NOTHING, below, pool)
+    return _Pair(gain, first, second)
 
 
 def _conditional_gains(
@@ -275,10 +275,10 @@ def _selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[G
     """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
     examples.
     """
-    own = next((one for one in made.plain if one.name == name and one.verifier is not None), None)
-    if own is None:
+    strategy = next((one for one in made.plain if one.name == name and one.verifier is not None), None)
+    if strategy is None:
         return ()
-    right, voted = made.plain[own], made.plain[Strategy(MAJORITY)]
+    right, voted = made.plain[strategy], made.plain[Strategy(MAJORITY)]
     pairs = [_pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(made.n.tolist()) if n > 1]
     return together(pairs, made.unit, settings)
 
@@ -368,15 +368,15 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     answers = [answered(one.difference) for one in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
-    found = {
+    decision = {
         (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
     }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
-    shown = min(down, key=_size) if found is Answer.NO else max(up or gains, key=_size)
-    plain = f"plain voting of pool {shown.pool}" if shown.pool else "plain voting"
+    decisive = min(down, key=_size) if decision is Answer.NO else max(up or gains, key=_size)
+    plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
     rival = "a coin" if question is _VerdictOn.COIN else plain
-    against = f"{rival}, {shown.samples:.3g} samples"
+    against = f"{rival}, {decisive.samples:.3g} samples"
     return Verdict(
-        question, found, against=against, difference=shown.difference,
+        question, decision, against=against, difference=decisive.difference,
         gained=tuple(one.samples for one in up), lost=tuple(one.samples for one in down),
     )  # fmt: skip
 
@@ -404,9 +404,9 @@ def verdicts_of(
 
 def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
     """Log-probabilities that a verifier has to beat, none of them chosen on these rows where that can be helped."""
-    found = pool.logprobs
-    for name, one in found.items():
-        if name != BEST_SUFFIX or HONEST not in found:
+    logprobs = pool.logprobs
+    for name, one in logprobs.items():
+        if name != BEST_SUFFIX or HONEST not in logprobs:
             yield name, one
 
 
@@ -435,10 +435,10 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
 def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
     """Yes where the verifier is above every rival, no where it is below one; the nearest or that one is shown."""
     answers = [answered(difference) for _, difference in pairs]
-    found = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
-    of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is found]
+    decision = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
+    of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is decision]
     name, difference = min(of, key=lambda pair: pair[1].difference if pair[1].difference is not None else 1.0)
-    return Verdict(_VerdictOn.LOGPROBS, found, over, name, difference)
+    return Verdict(_VerdictOn.LOGPROBS, decision, over, name, difference)
 
 
 def _of_strategies(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:

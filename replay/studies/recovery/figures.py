@@ -63,16 +63,16 @@ def _band_panel(
 def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    shown = [*headline(study), *(StudyPolicy(study, name) for name in study.served(study.named.oracles))]
-    cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in shown}
+    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.served(study.named.oracles))]
+    cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in rows}
     return list(_frontier_points(cells, study.named.base, diagnostic).values())
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
     named = study.named
-    shown = study.served([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
-    cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in shown]
+    names = study.served([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
+    cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
     return [bar for bar in cells if None not in bar]
 
 
@@ -84,27 +84,27 @@ JOINED = "bins of few examples are taken together"
 
 def _sweep(study: DatasetStudy) -> list[show.PlottedBand]:
     """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
-    shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
-    return _band_panels(study.band, shown, study.rate)
+    metrics = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
+    return _band_panels(study.band, metrics, study.rate)
 
 
 def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
     """Flips among the top share of examples that the primary gate would act on."""
-    shown = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
+    metrics = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
-    return _band_panels(study.band, shown, study.rate, from_zero=True, least=least)
+    return _band_panels(study.band, metrics, study.rate, from_zero=True, least=least)
 
 
 def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
-    found = []
+    panels = []
     for gate in (one for one in study.gates if one.predicts):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        found += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
-    return found
+        panels += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+    return panels
 
 
 def _no_flips(study: DatasetStudy) -> str:
@@ -131,9 +131,9 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     """Figures of a data set that are not drawn, and what others lack, with the reason."""
     yield from undrawn(FIGURES, study, drawn)
     named = study.named
-    shown = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
-    shown |= {*named.unfitted, *named.samples, *named.oracles}
-    without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in shown]
+    names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
+    names |= {*named.unfitted, *named.samples, *named.oracles}
+    without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in names]
     lacks = [
         (bool(without), "cost_accuracy", f"{listed(without)}: their tokens are not logged throughout"),
         (bool({named.base, named.primary} & {*without}), "threshold_sweep",

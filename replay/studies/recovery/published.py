@@ -34,8 +34,8 @@ def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
 
 def published_price(dataset: str, part: str, what: str) -> PublishedRow:
     """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
-    found = WORK.row("28", dataset, policy=policy(part, what))
-    return {key: value for key, value in found.items() if key != "total_tokens"}
+    row = WORK.row("28", dataset, policy=policy(part, what))
+    return {key: value for key, value in row.items() if key != "total_tokens"}
 
 
 published_comparison = WORK.finder("10", "comparison")
@@ -57,9 +57,9 @@ def published_rule(dataset: str, rule: str) -> PublishedRow:
 
 def published_requests(dataset: str, comparison: str) -> PublishedRow:
     """What a comparison means for 1,000 requests, with the kind of tokens in the name of those saved (table 21)."""
-    found = WORK.row("21", dataset, comparison=comparison)
-    kind = found.get("tokens_kind")
-    return found if kind is None else {**found, f"tokens_saved, {kind}": found["tokens_saved"]}
+    row = WORK.row("21", dataset, comparison=comparison)
+    kind = row.get("tokens_kind")
+    return row if kind is None else {**row, f"tokens_saved, {kind}": row["tokens_saved"]}
 
 
 def column(part: str, what: str) -> str:

@@ -42,7 +42,7 @@ def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     for study in studies:
         alone = len(studies) == 1
         yield from study.warnings(alone)
-        yield from (f"{'' if alone else f'{study.dataset}: '}{told}" for told in told_left_out(study.result.excluded))
+        yield from (f"{'' if alone else f'{study.dataset}: '}{text}" for text in told_left_out(study.result.excluded))
 
 
 @checks_arguments()
@@ -81,16 +81,16 @@ def study_recovery(
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
-    asked = InterventionSetting(
+    setting = InterventionSetting(
         action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
         gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
         settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
         together=together,
     )  # fmt: skip
-    refuse_seen(log, asked.gates, where, frozen=True)
+    refuse_seen(log, setting.gates, where, frozen=True)
     check_rows(log, on, tune, where)
-    return _report_of(*study_log(log, asked), log.name, drawn_at)
+    return _report_of(*study_log(log, setting), log.name, drawn_at)
 
 
 def _several(given: Any) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.result.simulated for study in studies)
-    undone = [*notes, *(told for study in studies for told in missing_figures(study, drawable(FIGURES, study)))]
+    undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was replayed"] = said_of(studies, _replayed)
     for study in studies:
@@ -128,25 +128,25 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
 
 def record(study: DatasetStudy) -> dict[str, Any]:
     """What the study adds to the record of the run, its verdict among it."""
-    asked, roles = study.asked, study.roles
+    setting, roles = study.asked, study.roles
     return {
-        "dataset": study.dataset, "on": asked.on, "tune": asked.tune, "where": None, "base": roles.base,
-        "action": roles.action, "action_chosen": how_chosen(asked, roles), **roles.record(),
-        "gates": [gate.record() for gate in study.gates], "pooled": asked.pooled, "margin": asked.margin,
-        "together": asked.together, "verdict": study.recommendation.verdict,
+        "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
+        "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
+        "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
+        "together": setting.together, "verdict": study.recommendation.verdict,
     }  # fmt: skip
 
 
 def _replayed(study: DatasetStudy) -> Iterator[str]:
     """The same in words, for people."""
-    asked, roles, made = study.asked, study.roles, study.result.provenance
-    yield told_log(made, study.simulated)
-    yield f"examples: {made.get('where')}; {study.result.statistics.n:,} are compared"
-    yield f"gates are fitted on {asked.on}, and their thresholds chosen on {asked.tune}"
+    setting, roles, provenance = study.asked, study.roles, study.result.provenance
+    yield told_log(provenance, study.simulated)
+    yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"
+    yield f"gates are fitted on {setting.on}, and their thresholds chosen on {setting.tune}"
     yield f"base attempts: pool `{roles.base}`; revised by {listed(roles.actions)}"
-    yield f"primary action: `{roles.action}`, {how_chosen(asked, roles)}; its gate is the primary gate"
+    yield f"primary action: `{roles.action}`, {how_chosen(setting, roles)}; its gate is the primary gate"
     yield f"longer budgets: {listed(roles.budgets) or 'none'}"
     votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())
     yield f"votes: {'; '.join(votes) or 'none'}"
-    yield f"margin of the recommendation: {100 * asked.margin:g} points; {told_intervals(made)}"
+    yield f"margin of the recommendation: {100 * setting.margin:g} points; {told_intervals(provenance)}"
     yield "`run.json` holds all of this, the gates, the policies and the versions"

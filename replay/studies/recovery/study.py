@@ -470,16 +470,16 @@ class DatasetStudy:
 
     def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
-        found = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
-        return shown(found)
+        limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
+        return shown(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
     ) -> tuple[ShownInterval | None, float | None]:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
-        found = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
-        return shown(found, scale), found.p_value
+        difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
+        return shown(difference, scale), difference.p_value
 
     def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
         """By how many percent the first policy's mean is lower; None where some value is not known."""
@@ -507,8 +507,8 @@ class DatasetStudy:
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
         """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
-        found = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
-        return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in found.items()}
+        reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
+        return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
     @property
     def rate(self) -> float | None:
@@ -555,13 +555,13 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, asked: InterventionSetting, d
             beside, result = again, replayed(again)
     compared = result.examples["example_id"]
     there = {policy.name for policy in result.policies}
-    served = [gate for gate in roles.every_gate if gate.policy in there]
+    gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
         result, dataset, asked, roles, named,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
-            gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=settings) for gate in served
+            gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=settings) for gate in gates
         },
         matched=tuple(policy.name for policy in beside),
         state=attempts.states(log, roles.base, compared),
@@ -587,5 +587,5 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
 
 def _told_among(told: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Lines by data set, each once, with the names of those that it is told of where these are not all."""
-    among = {line: [name for name, own in told.items() if line in own] for lines in told.values() for line in lines}
-    return tuple(line if len(own) == len(told) else f"{line} ({', '.join(own)})" for line, own in among.items())
+    among = {line: [name for name, group in told.items() if line in group] for lines in told.values() for line in lines}
+    return tuple(line if len(group) == len(told) else f"{line} ({', '.join(group)})" for line, group in among.items())

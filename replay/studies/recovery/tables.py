@@ -264,10 +264,10 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         dearer = study.paired(gate.policy, cheap, "action_tokens")[0] if compared else None
         values = {"fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value}
         values |= {"action_tokens": study.mean(gate.policy, "action_tokens"), "action_tokens_minus_cheap": dearer}
-        found = study.reports[gate.policy].numbers()
-        values |= {key: one for key, one in found.items() if gate.predicts or key not in OF_PROBABILITIES}
-        theirs = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
-        yield Row((gate.action, gate.shown), values=values, published=theirs)
+        report_numbers = study.reports[gate.policy].numbers()
+        values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
+        published_row = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
+        yield Row((gate.action, gate.shown), values=values, published=published_row)
 
 
 GATE_COLUMNS = (
@@ -293,14 +293,14 @@ GATES = Sheet[DatasetStudy](
 
 def _subgroups(study: DatasetStudy) -> Iterator[Row]:
     parts = (BASE, ALWAYS, SELECTIVE)
-    shown = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
+    policies = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
         other = published.published_state(study.dataset, state)
-        for one in shown:
+        for one in policies:
             flips = mean(study.values(one.policy)["flip"][on])
             values = {"accuracy": study.mean_on(one.policy, "correct", on), "flip_rate": flips}
-            theirs = {"accuracy_pct": other.get(published.column(one.part, one.what))}
-            yield Row((state, int(on.sum()), one.policy), values=values, published=theirs)
+            published_row = {"accuracy_pct": other.get(published.column(one.part, one.what))}
+            yield Row((state, int(on.sum()), one.policy), values=values, published=published_row)
 
 
 SUBGROUPS = Sheet[DatasetStudy](
@@ -320,8 +320,8 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
         ahead = study.paired(policy, named.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, paper.get(policy, ""))
-        theirs = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
-        yield Row((policy,), StudyPolicy(study, policy), values, theirs)
+        published_row = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
+        yield Row((policy,), StudyPolicy(study, policy), values, published_row)
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
@@ -331,18 +331,18 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
         return {}
     told = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
     told |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
-    found = {policy: told.get(of, "") for policy, of in named.oracles.items()}
-    found |= dict.fromkeys(study.matched[:1], "oracle at matched rate")
-    found |= {policy: rule for policy, rule in named.rules.items() if rule in FEATURE_RULES}
-    return found | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
+    names = {policy: told.get(of, "") for policy, of in named.oracles.items()}
+    names |= dict.fromkeys(study.matched[:1], "oracle at matched rate")
+    names |= {policy: rule for policy, rule in named.rules.items() if rule in FEATURE_RULES}
+    return names | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
 
 
 def _told_rules(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     there = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
-    told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
+    meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
-    if told:
-        yield f"{'; '.join(told)}."
+    if meanings:
+        yield f"{'; '.join(meanings)}."
 
 
 RULES_AND_HEADROOM = Sheet[DatasetStudy](
