@@ -226,8 +226,8 @@ for name, function in study.STUDIES.items():
     _named(studying, name, study.of_study(function), "study")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(version_only: bool) -> None:
+    if version_only:
         from importlib.metadata import version
 
         print(f"thinkback {version('thinkback')}")

@@ -212,21 +212,21 @@ def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
     return ast.literal_eval(node)
 
 
-def _of_library(said: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
+def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
     """The type of a library's argument on the command line, and what reads it for the function."""
     words = set(re.findall(r"\w+", annotation))
     kind = str if "str" in words else next((plain for word, plain in PLAIN.items() if word in words), str)
-    if said.negative:
+    if entry.negative:
         return bool, lambda given: not given
-    if said.repeat:
-        inner = Path if said.file else str
+    if entry.repeat:
+        inner = Path if entry.file else str
         return list[inner], lambda given: given  # type: ignore[valid-type]
-    if said.file:
+    if entry.file:
         return Path, lambda given: given
-    if said.choices:
-        return StrEnum(name, {word: word for word in said.choices}), lambda given: given.value
+    if entry.choices:
+        return StrEnum(name, {word: word for word in entry.choices}), lambda given: given.value
     if "Sequence" in annotation or "tuple" in annotation:
-        return str, functools.partial(numbers, name) if "int" in words else functools.partial(_some_names, name, said)
+        return str, functools.partial(numbers, name) if "int" in words else functools.partial(_some_names, name, entry)
     return kind, lambda given: given
 
 

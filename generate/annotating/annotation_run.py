@@ -64,7 +64,7 @@ def add(
     key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is as it was
     then, and the same command goes on.
     """
-    opens = open_engine or (lambda own: own.engine_settings().opened(own, allow_keys))
+    opens = open_engine or (lambda steps: steps.engine_settings().opened(steps, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]
     _remove_done(plan)
     if not todo:
@@ -202,21 +202,21 @@ class _SignalRun:
         self.journal.keep(BEGUN, {**begun, **marks})
         return described
 
-    def keep(self, made: BlockRows, seconds: float) -> None:
+    def keep(self, rows: BlockRows, seconds: float) -> None:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         events: list[SignalEvent] = [
-            *(Skipped(*one) for one in (*made.skipped, *made.refused)),
-            *(Incomplete(*pair) for pair in made.incomplete),
-            *(Recounted(*pair) for pair in made.recounted),
-            *(Unreadable(trace, not place) for traces in made.unreadable for place, trace in enumerate(traces)),
-            BlockDone(seconds, made.lost_tokens),
+            *(Skipped(*one) for one in (*rows.skipped, *rows.refused)),
+            *(Incomplete(*pair) for pair in rows.incomplete),
+            *(Recounted(*pair) for pair in rows.recounted),
+            *(Unreadable(trace, not place) for traces in rows.unreadable for place, trace in enumerate(traces)),
+            BlockDone(seconds, rows.lost_tokens),
         ]
         self.journal.append(events)
         self.journal.sync()
         for event in events:
             self._note(event)
-        if made.rows.height:
-            self.writer.append(self.step.table, made.rows)
+        if rows.rows.height:
+            self.writer.append(self.step.table, rows.rows)
 
     def rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
         """What was made and the log lacks, by table, block by block."""

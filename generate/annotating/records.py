@@ -103,11 +103,11 @@ def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
 
 
 def with_records(
-    source: Any, additions: Additions, made: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
+    source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
 ) -> dict[str, Any]:
     """The manifest's `source` with what was added. Parts of one signal, from several runs or shards, are summed up."""
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
-    for step, record, described in made:
+    for step, record, described in signals:
         section = dict(whole.get(step.section) or {})
         before = section.get(step.name) or {}
         before = before if _matters(before, step.identity(additions)) else {}

@@ -174,9 +174,9 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
     return [total * weight / whole for weight in weights]
 
 
-def summed(made: Sequence[Completion], name: str) -> Any:
+def summed(completions: Sequence[Completion], name: str) -> Any:
     """The sum of a cost of several completions; None where one of them is not known."""
-    parts = [getattr(one, name) for one in made]
+    parts = [getattr(one, name) for one in completions]
     return None if None in parts else sum(parts)
 
 

@@ -472,8 +472,8 @@ class _Exchange:
         if replies.quota_spent(payload, quotes):
             raise self._spent(replies.error_text(payload))
 
-    def _spent(self, said: str) -> EngineError:
-        return EngineError(f"the account's quota at {self.settings.base_url} is spent: {self._clean(said)}")
+    def _spent(self, reason: str) -> EngineError:
+        return EngineError(f"the account's quota at {self.settings.base_url} is spent: {self._clean(reason)}")
 
     def _clean(self, text: str) -> str:
         text = " ".join(text.split())

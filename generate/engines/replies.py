@@ -197,9 +197,9 @@ def error_text(payload: Any) -> str:
     return " ".join(str(payload).split())[:300]
 
 
-def prompt_too_long(said: str) -> bool:
+def prompt_too_long(message: str) -> bool:
     """Whether a server's refusal speaks of the context's length; where it is not about the limit, of the prompt's."""
-    return _LENGTH.search(said) is not None
+    return _LENGTH.search(message) is not None
 
 
 def quota_spent(payload: Any, quotes: bool) -> bool:
@@ -215,13 +215,13 @@ def quota_spent(payload: Any, quotes: bool) -> bool:
     return match is not None and (not quotes or match.start() <= len("Your "))
 
 
-def limit_too_large(said: str) -> bool:
+def limit_too_large(message: str) -> bool:
     """Whether a server's refusal is about the limit of the completion: the prompt alone would fit. By its own counts
     of context and prompt where it tells them, else by its words."""
-    context, prompt = _CONTEXT.search(said), _PROMPT.search(said)
+    context, prompt = _CONTEXT.search(message), _PROMPT.search(message)
     if context and prompt:
         return int(prompt.group(1)) < int(context.group(1))
-    return _LIMIT.search(said) is not None
+    return _LIMIT.search(message) is not None
 
 
 def requests_of(call: Call, most: int) -> list[list[int]]:

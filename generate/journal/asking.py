@@ -47,15 +47,15 @@ class Asking:
         if one.completion is not None:
             self.proven.add(one.pool)
 
-    def answers(self, engine: Engine, asked: Sequence[JournalCall]) -> Iterator[tuple[JournalCall, list[Answered]]]:
+    def answers(self, engine: Engine, calls: Sequence[JournalCall]) -> Iterator[tuple[JournalCall, list[Answered]]]:
         """Run calls; each that is answered, if only by a failure of its own, with its samples, when they are kept.
 
         ThinkbackError at `PATIENCE` failures in a row that another run may cure, and as many equal refusals.
         """
-        of = {one.call.key: one for one in asked}
+        of = {one.call.key: one for one in calls}
         before = time.monotonic()
         try:
-            for call, outcome in engine.run([replace(one.call, proven=one.pool in self.proven) for one in asked]):
+            for call, outcome in engine.run([replace(one.call, proven=one.pool in self.proven) for one in calls]):
                 one = of[call.key]
                 if isinstance(outcome, CallFailure) and not self._final(one, outcome):
                     continue

@@ -39,11 +39,11 @@ def tokens_in_batch(wanted: int | None, device: str) -> int:
 
 
 def batches(
-    lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, kept: int | None = None
+    lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, most: int | None = None
 ) -> Iterator[list[int]]:
     """Places of texts of like length, at most `tokens` padded tokens together, at least one text each.
 
-    With `before`, how many tokens of each come before those of which something large is kept, at most `kept` padded
+    With `before`, how many tokens of each come before those of which something large is kept, at most `most` padded
     tokens are those.
     """
     group: list[int] = []
@@ -51,7 +51,7 @@ def batches(
     for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):  # so the last one is the widest
         prefix = 0 if before is None else before[place]
         wide = (len(group) + 1) * lengths[place] > tokens
-        if group and (wide or (kept is not None and (len(group) + 1) * (lengths[place] - min(skipped, prefix)) > kept)):
+        if group and (wide or (most is not None and (len(group) + 1) * (lengths[place] - min(skipped, prefix)) > most)):
             yield group
             group = []
         skipped = min(skipped, prefix) if group else prefix

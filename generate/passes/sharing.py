@@ -81,12 +81,12 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
         yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in own]))), own
 
 
-def _selected(kept: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
+def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
     """The keys and values of some prompts, as a cache that may grow."""
     from transformers import DynamicCache
 
     cache = DynamicCache()
-    for number, (keys, values) in enumerate(kept):
+    for number, (keys, values) in enumerate(layers):
         cache.update(keys.index_select(0, rows), values.index_select(0, rows), number)
     return cache
 

@@ -140,4 +140,4 @@ def _text(value: Any) -> str:
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:
-    return _FIELD.sub(lambda found: values.get(found.group(1), ""), text)
+    return _FIELD.sub(lambda match: values.get(match.group(1), ""), text)

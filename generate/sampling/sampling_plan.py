@@ -73,10 +73,10 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     return SamplingPlan(recipe, mine, pool, identity, notes, {**origin, "limit": limit})
 
 
-def plan_again(made_of: Mapping[str, Any]) -> SamplingPlan:
+def plan_again(origin: Mapping[str, Any]) -> SamplingPlan:
     """The plan of a run that was begun, of what its journal keeps. ThinkbackError where its files are gone."""
-    recipe = load_recipe(made_of["recipe"], made_of["settings"])
-    return make_plan(recipe, (made_of["shard"][0], made_of["shard"][1]), made_of["limit"])
+    recipe = load_recipe(origin["recipe"], origin["settings"])
+    return make_plan(recipe, (origin["shard"][0], origin["shard"][1]), origin["limit"])
 
 
 FILE = "examples"

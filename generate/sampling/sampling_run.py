@@ -58,11 +58,11 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         raise ExistsError(f"`{out}` holds something that no recipe made: name another `out`")
 
 
-def _check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping[str, Any]) -> None:
+def _check_begun(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
         _compare(identity, journal.kept(BEGUN), journal.out)
-    journal.append((), {BEGUN: identity, MADE_OF: made_of})
+    journal.append((), {BEGUN: identity, MADE_OF: origin})
 
 
 def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
@@ -202,7 +202,7 @@ def generate(
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         _check_begun(plan.identity, journal, plan.made_of)
-        opens = open_engine or (lambda own: own.engine.opened(own, allow_keys))
+        opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
         run = _Run(plan, writer, journal, context, opens, _ModelsSeen(journal))
         try:
             run.recall()
@@ -304,12 +304,12 @@ class _Run:
                 calls.append(samples.ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
         self.ask(calls)
 
-    def ask(self, asked: Sequence[JournalCall]) -> None:
+    def ask(self, calls: Sequence[JournalCall]) -> None:
         """Run calls; each answer is in the journal before it is counted."""
-        if not asked:
+        if not calls:
             return
         engine = self.opened()
-        for one, answered in self.asking.answers(engine, asked):
+        for one, answered in self.asking.answers(engine, calls):
             for sample in answered:
                 self.note(sample)
             if not one.pool.endswith(samples.FINALIZER):

@@ -129,9 +129,9 @@ def _evaluated(node: ast.AST) -> float:
     raise ValueError("not a sum")
 
 
-def _wrong(text: str, found: re.Match[str], cut: bool) -> bool:
-    inner = found[0].strip()
-    start = found.start() + found[0].index(inner)
+def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
+    inner = match[0].strip()
+    start = match.start() + match[0].index(inner)
     before, after = text[:start], text[start + len(inner) :]
     line = before.rpartition("\n")[2][-_AROUND:] + " " + after.partition("\n")[0][:_AROUND]
     sides = [_read_side(side) for side in inner.split("=")]
@@ -314,8 +314,8 @@ def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) 
     return _flags(answers, (_differ(after, before) if again else None for after, before, again in rows))
 
 
-def _differ(own: str | None, before: str | None) -> bool:
-    one, other = (None if text is None or not text.strip() else _bare(text) for text in (own, before))
+def _differ(after: str | None, before: str | None) -> bool:
+    one, other = (None if text is None or not text.strip() else _bare(text) for text in (after, before))
     if one is None or other is None or one == other:
         return one is not other and one != other
     numbers = [number_form(text) for text in (one, other)]

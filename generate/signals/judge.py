@@ -169,11 +169,11 @@ class _AskedWorker(Worker):
         )
         return JournalCall(call, question.key, "", (number,))
 
-    def _ask(self, asked: Sequence[JournalCall], sizes: Mapping[str, int], advance: Advance) -> None:
+    def _ask(self, calls: Sequence[JournalCall], sizes: Mapping[str, int], advance: Advance) -> None:
         """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
-        if not asked:
+        if not calls:
             return
-        for one, answered in self.asking.answers(self._opened(), asked):
+        for one, answered in self.asking.answers(self._opened(), calls):
             for sample in answered:
                 self._note(sample)
             if one.samples == (0,):

@@ -299,14 +299,14 @@ def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.Da
 
 
 def _traces(
-    model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws, made: _SimulatedTraces, ids: pl.Series, traces: int
+    model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws, drawn: _SimulatedTraces, ids: pl.Series, traces: int
 ) -> pl.DataFrame:
     n = len(ids)
     prompt = np.rint(_about(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
     completion = np.rint(_about(draws.tokens, model.completion_spread, 0) * model.completion_tokens)
     completion = np.clip(completion, 1, model.max_tokens)
     seconds = _about(draws.seconds, model.seconds_spread, 0) * model.seconds
-    label = pl.Series(made.label.reshape(-1).astype(np.int64))
+    label = pl.Series(drawn.label.reshape(-1).astype(np.int64))
     answer = pl.Series("answer", LABELS).gather(label.replace(-1, None))
     gold = pl.Series(np.repeat(claims.gold, traces))
     frame = pl.DataFrame(
@@ -348,7 +348,7 @@ def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
 
 
 def _verifications(
-    verifier: _SimulatedVerifier, made: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
+    verifier: _SimulatedVerifier, drawn: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
 ) -> pl.DataFrame:
     """One row for each trace with a label. Tokens are not published, so they are not recorded."""
     seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
@@ -356,7 +356,7 @@ def _verifications(
         "trace_id",
         "example_id",
         verifier=pl.lit(verifier.name),
-        score=pl.Series(made.scores[verifier.name].reshape(-1)),
+        score=pl.Series(drawn.scores[verifier.name].reshape(-1)),
         latency_s=pl.Series(np.round(seconds, 4).reshape(-1).astype(np.float32)),
     ).filter(rows["answer"].is_not_null())
 

@@ -204,8 +204,8 @@ def _scores(model: Model, verifier: str, right: np.ndarray, logit: np.ndarray, e
     return np.clip(np.round(sigmoid(z), 4), 0.0001, 0.9999)
 
 
-def _feature(correlation: float, errors: np.ndarray, own: np.ndarray) -> np.ndarray:
-    return np.round(sigmoid(correlation * errors + (1 - correlation**2) ** 0.5 * own), 4)
+def _feature(correlation: float, errors: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    return np.round(sigmoid(correlation * errors + (1 - correlation**2) ** 0.5 * noise), 4)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -327,7 +327,7 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
     return _once([first, *lines])[1:] or [f"{letter}={whole}"]
 
 
-def _finish(left: Sum, right: Sum, letter: str, found: int, way: _Way) -> list[str]:
+def _finish(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
     """From two sides to the last line `x=found`: collected, moved, collected, divided. Brackets are multiplied out."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
@@ -339,7 +339,7 @@ def _finish(left: Sum, right: Sum, letter: str, found: int, way: _Way) -> list[s
     sides = [] if way.direct else [(left, right)]
     for one, other in ((variable, constant), (_collected(factor, 0), _collected(0, value))):
         sides.append((other, one) if way.right else (one, other))
-    sides.append(((_Term(1, VARIABLE),), (_Term(found),)))
+    sides.append(((_Term(1, VARIABLE),), (_Term(root),)))
     written = [f"{_write(one, letter)}={_write(other, letter)}" for one, other in sides]
     return _once(written)
 

@@ -56,11 +56,11 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
     return None, {}
 
 
-def _same(made: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
+def _same(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
     """Whether the model of a pool is the one of the files; `by_weights`: hash them where the names differ."""
-    if made.get("model") == files.name:
+    if pool_settings.get("model") == files.name:
         return True
-    engine = made.get("engine")
+    engine = pool_settings.get("engine")
     known = engine.get("weights_sha256") if by_weights and isinstance(engine, Mapping) else None
     return known is not None and known == files.weights_sha256()
 

@@ -57,22 +57,22 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
     )
 
 
-def with_given_up(pool: LoggedPool, cut: LoggedPool, given_up: np.ndarray) -> LoggedPool:
-    """The pool with the traces in `given_up` (E, T) as they are in `cut`.
+def with_given_up(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> LoggedPool:
+    """The pool with the traces in `abandoned` (E, T) as they are in `cut`.
 
     Scores stay: walks read those of valid traces alone, and a call that ranked all traces is known by what it saw.
     """
 
     def mixed(of: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: np.where(given_up, other[name], values) for name, values in of.items()}
+        return {name: np.where(abandoned, other[name], values) for name, values in of.items()}
 
     return replace(
         pool,
-        code=np.where(given_up, cut.code, pool.code),
-        word=np.where(given_up, cut.word, pool.word),
+        code=np.where(abandoned, cut.code, pool.code),
+        word=np.where(abandoned, cut.word, pool.word),
         costs=mixed(pool.costs, cut.costs),
-        judged=np.where(given_up, cut.judged, pool.judged),
-        credit=np.where(given_up, cut.credit, pool.credit),
+        judged=np.where(abandoned, cut.judged, pool.judged),
+        credit=np.where(abandoned, cut.credit, pool.credit),
         signals=mixed(pool.signals, cut.signals),
         features=mixed(pool.features, cut.features),
     )

@@ -160,7 +160,7 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
 
 
 def abandoned_calls(
-    pool: str, cut: str, verifier: str, fates: Fates, traces: np.ndarray, share: np.ndarray | float = 1.0
+    pool: str, cut: str, verifier: str, abandonment: Fates, traces: np.ndarray, share: np.ndarray | float = 1.0
 ) -> Calls:
     """The calls of the generated `traces` (E, T) of a pool, those given up under the name `cut`, and the verifications
     that decided on them. Each is paid with the probability `share` (E,).
@@ -170,11 +170,11 @@ def abandoned_calls(
         among = on.astype(float)
         return CallMask(among, among.sum(axis=1) * share)
 
-    abandoned = traces & fates.given_up
+    abandoned = traces & abandonment.given_up
     return {
-        (pool, None): paid(traces & ~fates.given_up),
+        (pool, None): paid(traces & ~abandonment.given_up),
         (cut, None): paid(abandoned),
-        (pool, verifier): paid(traces & fates.checked),
+        (pool, verifier): paid(traces & abandonment.checked),
     }
 
 

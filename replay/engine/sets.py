@@ -34,16 +34,16 @@ def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -
 
 
 def _class_thresholds(
-    conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], served: np.ndarray
+    conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], complete: np.ndarray
 ) -> Mapping[str, float]:
     """Threshold by label: the k-th lowest score that a class's label got, k = ⌊alpha · (n + 1)⌋ of n examples.
 
-    `scores` (E, L) by label and `gold` (E,) are of the development split, of which `served` (E,) tells what the policy
-    can serve. Below k = 1 nothing is ever left out.
+    `scores` (E, L) by label and `gold` (E,) are of the development split; `complete` (E,): those that the policy can
+    serve. Below k = 1 nothing is ever left out.
     """
     thresholds = {}
     for i, label in enumerate(labels):
-        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
+        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and complete[e]], i])
         if not len(mine):
             raise EmptyError(
                 f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"

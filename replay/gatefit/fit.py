@@ -118,15 +118,15 @@ def fit_gate(
             f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
         )
     table = curve(replace(branches, signal=scores))
-    calibration_scores = calibration(scores, tuned.repair)
+    calibrated = calibration(scores, tuned.repair)
     best = best_threshold(table, below)
     if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
         best = -np.inf
-    document = _finished(draft, table, best, calibration_scores, below)
+    document = _finished(draft, table, best, calibrated, below)
     gate = gate_file.gate_of(document, "the gate")
     fold_rows = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return _FittedGate(
-        gate, document, choice, table, calibration_scores, fold_rows if n_folds is not None else None,
+        gate, document, choice, table, calibrated, fold_rows if n_folds is not None else None,
         (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
     )  # fmt: skip
 
@@ -237,17 +237,17 @@ def _rows(at: GateSetting, data: GateData, where: str | None) -> Rows:
 
 
 def _finished(
-    draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: CalibrationScores, below: bool
+    draft: dict[str, Any], table: pl.DataFrame, threshold: float, scores: CalibrationScores, below: bool
 ) -> dict[str, Any]:
     points = [
         point | {"threshold": gate_file.written_threshold(point["threshold"], below)}
         for point in table[chosen_points(len(table))].iter_rows(named=True)
     ]
-    judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+    judged = {name: getattr(scores, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
     numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
     done = draft | {
         "threshold": gate_file.written_threshold(threshold, below),
-        "development": {"calibration": numbers, "reliability": [vars(one) for one in found.bins], "curve": points},
+        "development": {"calibration": numbers, "reliability": [vars(one) for one in scores.bins], "curve": points},
     }
     return done | {"sha256": gate_file.content_hash(done)}
 

@@ -72,9 +72,9 @@ class GateFitting:
     scopes: Sequence[Scope]
     notes: list[str] = field(default_factory=list)
 
-    def fit(self, action: str, kind: str, features: Sequence[str] = (), shown: str = "") -> tuple[GateFile, str] | None:
+    def fit(self, action: str, kind: str, features: Sequence[str] = (), label: str = "") -> tuple[GateFile, str] | None:
         """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
-        text = f"{kind} gate for `{action}`{f' ({shown})' if shown else ''}"
+        text = f"{kind} gate for `{action}`{f' ({label})' if label else ''}"
         refused = ""
         for names, rows in self.scopes:
             on = rows.on if MODELS[kind].fit is not None else None
@@ -93,11 +93,11 @@ class GateFitting:
         return None
 
     def own(
-        self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), shown: str = ""
+        self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), label: str = ""
     ) -> list[NamedGate]:
         """The gate by its name, or nothing."""
-        result = self.fit(action, kind, features, shown)
-        return [NamedGate(policy, shown or part, part, *result)] if result is not None else []
+        result = self.fit(action, kind, features, label)
+        return [NamedGate(policy, label or part, part, *result)] if result is not None else []
 
 
 def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:

@@ -81,12 +81,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     # ---- settings ----
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
+    def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
         """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": STOP.rule, "select": select_given}
-        rules = {key: read[key](table[key], own) for key in read if key in table}
-        return super().from_table({**table, **rules}, own)
+        rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
+        return super().from_table({**table, **rules}, rule_classes)
 
     def __post_init__(self) -> None:
         given: Any = self.features

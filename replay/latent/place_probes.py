@@ -152,10 +152,10 @@ class PlaceArea:
 
 
 def _probe_scores(
-    state: np.ndarray, right: np.ndarray, unit: np.ndarray, train: np.ndarray, asked: np.ndarray,
+    state: np.ndarray, right: np.ndarray, unit: np.ndarray, train: np.ndarray, mask: np.ndarray,
     settings: VerifierSettings = PROBE,
 ) -> np.ndarray | None:  # fmt: skip
-    """Probabilities of being right of the states (n, d) in the mask `asked` (n,) by a model of those in `train` (n,).
+    """Probabilities of being right of the states (n, d) in the mask `mask` (n,) by a model of those in `train` (n,).
 
     None where too few of them are trained on, or all are of one class.
     """
@@ -165,7 +165,7 @@ def _probe_scores(
     rows = Traces(pl.DataFrame(), unit, labels, state, (), np.full(len(state), NO_FOLD))
     kind = MODELS[settings.model]
     (model,) = kind.fit(ModelRows(rows, None, train, told=False), labels, [train], unit, settings)
-    return np.asarray(kind.scorer(model)(state[asked]), np.float64)
+    return np.asarray(kind.scorer(model)(state[mask]), np.float64)
 
 
 def score_table(

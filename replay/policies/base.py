@@ -127,15 +127,15 @@ class Policy(ClassFacts, ABC):
     # ---- settings ----
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
-        """A policy from its table; `own` are the user's rules by class name.
+    def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
+        """A policy from its table; `rule_classes` are the user's rules by class name.
 
         Raises ThinkbackError for anything wrong.
         """
         values = dict(table)
         for key in (name.rstrip("_") for name in cls.inner):
             if isinstance(table.get(key), Mapping):
-                values[key] = read_policy(table[key], f"{table.get('name', '')}: {key}", own)
+                values[key] = read_policy(table[key], f"{table.get('name', '')}: {key}", rule_classes)
         return from_table(cls, values)
 
     @property
@@ -316,7 +316,7 @@ class Policy(ClassFacts, ABC):
             object.__setattr__(self, "sweep", self.name)
 
 
-def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
+def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
     """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
         raise _about(name, InvalidError(f"it is {shown(table)}; it takes a table with its own `kind`"))
@@ -327,7 +327,7 @@ def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
         raise _about(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
     with errors_of(name):
         given = {key: value for key, value in table.items() if key != "kind"}
-        return KINDS[kind].from_table(given | {"name": name}, own)
+        return KINDS[kind].from_table(given | {"name": name}, rule_classes)
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:

@@ -92,7 +92,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     return PolicyFile(tuple(source))
 
 
-def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
+def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
         for key, value in document.items():
@@ -106,7 +106,7 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
             for entry, swept, size in _expand(table)
-            for policy in [read_policy(_copied(entry, _plain), entry.get("name", ""), own)]
+            for policy in [read_policy(_copied(entry, _plain), entry.get("name", ""), rule_classes)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):

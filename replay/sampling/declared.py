@@ -35,11 +35,11 @@ READS: Mapping[str, frozenset[str]] = {
 """What a rule reads with each statistic."""
 
 
-def _names_read(said: Any, rule: str) -> frozenset[str]:
+def _names_read(reads: Any, rule: str) -> frozenset[str]:
     """What a rule of the user's says that it reads, one name or several; `rule` is what messages call it."""
-    if not isinstance(said, str | Collection):
-        raise InvalidError(f"{rule}: `reads` is {shown(said)}; it takes a list of names")
-    names = frozenset([said] if isinstance(said, str) else said)
+    if not isinstance(reads, str | Collection):
+        raise InvalidError(f"{rule}: `reads` is {shown(reads)}; it takes a list of names")
+    names = frozenset([reads] if isinstance(reads, str) else reads)
     for name in names:
         text = name if isinstance(name, str) else shown(name)
         column = any(text.startswith(kind) and text != kind for kind in (FEATURE, EXAMPLE))
@@ -88,11 +88,11 @@ class DeclaredPrefix:
 
         return LazyArrays(sorted(columns_read(self._reads, kind)), of)
 
-    def _require(self, names: frozenset[str], said: str) -> None:
+    def _require(self, names: frozenset[str], label: str) -> None:
         lacking = names - self._reads
         if lacking:
             raise RuleError(
-                f"{self._rule} reads {said}, which it does not declare: "
+                f"{self._rule} reads {label}, which it does not declare: "
                 f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )
 

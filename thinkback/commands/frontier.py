@@ -55,7 +55,7 @@ def frontier(
         console.say(f"{out}/: {', '.join(files)}")
 
 
-def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
+def _write(fronts: Frontier, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
     """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
     import polars as pl
 
@@ -64,7 +64,7 @@ def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force
     from toolkit.show import save_formats, table_of, write_latex
     from toolkit.show.figures.curves import curves_figure
 
-    front = found.front
+    front = fronts.front
     marked = front.with_columns(simulated=True) if look["simulated"] else front
     flat = marked.with_columns(pl.col("below", "votes").cast(pl.List(pl.String)).list.join(";"))
     samples = [2**power for power in range(int(front.select(pl.col("samples").max()).item()).bit_length())]
@@ -78,20 +78,20 @@ def _write(found: Frontier, table: Table, look: dict[str, Any], out: Path, force
     with replacing(out, force) as folder:
         marked.write_parquet(folder / "front.parquet")
         (folder / "front.csv").write_text(table_of(flat).csv(), encoding="utf-8")
-        (folder / "policies.toml").write_text(front_policies(found), encoding="utf-8")
+        (folder / "policies.toml").write_text(front_policies(fronts), encoding="utf-8")
         (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
         write_latex(folder / "table.tex", {"frontier": table}, look["width"])
         save_formats(figure, folder, "frontier")
         return sorted(path.name for path in folder.iterdir())
 
 
-def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
+def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
     """The points that nothing beat where they were chosen, from cheap to dear, below those of plain voting."""
     import polars as pl
 
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
-    front = found.front
+    front = fronts.front
     chosen = pl.concat([front.filter(strategy="majority"), front.filter("on_front", pl.col("strategy") != "majority")])
     chosen = chosen.sort("on_front", "samples", maintain_order=True)
     percent, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
@@ -119,12 +119,12 @@ def _table(found: Frontier, name: str, simulated: bool, level: float) -> Table:
         rows=rows,
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"Settings chosen on {found.chosen:,} examples (`chosen at %`); all else is of {found.reported:,} others, "
-            f"with {100 * level:g} % intervals of each number by itself.",
+            f"Settings chosen on {fronts.chosen:,} examples (`chosen at %`); all else is of "
+            f"{fronts.reported:,} others, with {100 * level:g} % intervals of each number by itself.",
             "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
             "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
             "samples for questions drawn at random, which is what the score adds.",
-            *(f"left out: {what}: {why}" for what, why in found.left_out.items()),
+            *(f"left out: {what}: {why}" for what, why in fronts.left_out.items()),
         ),
     )
 

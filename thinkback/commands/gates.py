@@ -64,26 +64,26 @@ def transfer(
     _show_calibration(report.calibration, "How its scores tell repairs there")
 
 
-def _show_calibration(found: CalibrationScores, title: str) -> None:
+def _show_calibration(scores: CalibrationScores, title: str) -> None:
     """Print the reliability curve over its numbers; where scores are not probabilities, the numbers that they have."""
     from thinkback import console
     from toolkit.show import Number, Table, TableColumn
 
-    area, precision = ("–" if one != one else f"{one:.3f}" for one in (found.auroc, found.auprc))
+    area, precision = ("–" if one != one else f"{one:.3f}" for one in (scores.auroc, scores.auprc))
     numbers = f"AUROC {area}, AUPRC {precision}"
-    repaired = f"{100 * found.rate:.1f} % of {found.n:,} are repaired"
-    if not found.bins:
+    repaired = f"{100 * scores.rate:.1f} % of {scores.n:,} are repaired"
+    if not scores.bins:
         console.say(f"{title}: {numbers}; {repaired}")
         console.say(
             "some scores lie outside 0 to 1, so they are not probabilities: no Brier score, no calibration error"
         )
         return
-    rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
+    rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in scores.bins)
     columns = (
         TableColumn("scores"),
         TableColumn("examples", Number(0)),
         TableColumn("mean score", Number(3)),
         TableColumn("repaired", Number(3)),
     )
-    numbers = f"{numbers}, Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}; {repaired}."
+    numbers = f"{numbers}, Brier {scores.brier:.4f}, expected calibration error {scores.ece:.4f}; {repaired}."
     console.show(Table(title=title, columns=columns, rows=rows, below=(numbers,)))

@@ -22,7 +22,7 @@ The command says what it took them for. The format's name in the place of `auto`
 """
 
 
-def of_format(format_name: str, said: str = "") -> Callable[..., None]:
+def of_format(format_name: str, description: str = "") -> Callable[..., None]:
     """The command that imports a known format, or `auto`."""
 
     def command(
@@ -35,7 +35,7 @@ def of_format(format_name: str, said: str = "") -> Callable[..., None]:
     ) -> None:
         _format(format_name, paths, out, name, rejudge, settings, force)
 
-    command.__doc__ = said or f"Import files of {format_name}."
+    command.__doc__ = description or f"Import files of {format_name}."
     return command
 
 

@@ -77,12 +77,12 @@ def budgets(
     budget: Sequence[int] | None = None,
     random_seed: int = 0,
     surrogate: Mapping[str, Any] | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> Budgets:
     """Every order at every budget k (default: 1 to `max_traces`) on one pool.
 
     `random_seed` is that of the random order; `surrogate` holds further keys of the surrogate (ridge, forgetting,
-    bonus, unseen, label_score, prior …). What else is `asked` (where, settings, resamples …) goes to `replay.run`; its
+    bonus, unseen, label_score, prior …). Other `options` (where, settings, resamples …) go to `replay.run`; its
     `seed` is the resamples'.
     Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
     """
@@ -101,7 +101,7 @@ def budgets(
             from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **own}) for k in ks
         ]
     best = Sample(name=BEST, **shared)
-    result = run(log, [*chain(*policies.values()), best, every_example(pool)], **asked)
+    result = run(log, [*chain(*policies.values()), best, every_example(pool)], **options)
     named = list(orders)
     return Budgets(
         by_k=_by_k(result, policies, ks),

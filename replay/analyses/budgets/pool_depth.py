@@ -107,17 +107,17 @@ def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None)
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
 
 
-def enough(claims: int, asked: int) -> bool:
+def enough(claims: int, total: int) -> bool:
     """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
     share, of = MIN_SERVED
-    return claims > 0 and claims * of >= share * asked
+    return claims > 0 and claims * of >= share * total
 
 
-def _shares(holds: np.ndarray, units: pl.Series, asked: int, settings: Settings) -> pl.DataFrame:
+def _shares(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
     """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
     ks = range(1, holds.shape[1] + 1)
     schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
-    if not enough(len(holds), asked):
+    if not enough(len(holds), total):
         return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
     number = units.rank("dense").to_numpy().astype(np.int64) - 1
     block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})

@@ -66,11 +66,11 @@ def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str |
 
 
 def fixed_by_keys(
-    log: Log, pool: str, verifier: str, size: int, shown: Sequence[int], *, features: Sequence[str] = (), **asked: Any
+    log: Log, pool: str, verifier: str, size: int, ks: Sequence[int], *, features: Sequence[str] = (), **options: Any
 ) -> Iterator[AtUnseen]:
-    """The surrogate at the budgets `shown` of a pool of so many traces for each `unseen` and `label_score`.
+    """The surrogate at the budgets `ks` of a pool of so many traces for each `unseen` and `label_score`.
 
-    `asked` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
+    `options` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
     """
     tried = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
     orders = {name: ORDERS[name] for name in REFERENCES}
@@ -78,21 +78,21 @@ def fixed_by_keys(
     try:
         pool_budgets = budgets(
             log, verifier=verifier, max_traces=size, pool=pool, features=features, orders=orders,
-            budget=[k for k in shown if k <= size], **asked,
+            budget=[k for k in ks if k <= size], **options,
         )  # fmt: skip
     except ThinkbackError:
         return
     quality = pool_budgets.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
     cells = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
     less = {(name, reference): gaps(pool_budgets, name, reference) for name, reference in product(tried, REFERENCES)}
-    for k, (name, (unseen, kind)) in product(shown, tried.items()):
+    for k, (name, (unseen, kind)) in product(ks, tried.items()):
         order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
         yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps)
 
 
-def gaps(made: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
-    """By budget, an order's macro-F1 less another's where both can be served, whichever `made` names first."""
-    frame = made.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
+def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
+    """By budget, an order's macro-F1 less another's where both can be served, whichever `pool_budgets` names first."""
+    frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
     straight = frame.filter(order=first, against=second).select(columns)
     turned = frame.filter(order=second, against=first).select(

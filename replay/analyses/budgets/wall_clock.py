@@ -110,10 +110,10 @@ def _dataset(part: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _has(part: Mapping[str, Any], asked: _Asked) -> bool:
+def _has(part: Mapping[str, Any], request: _Asked) -> bool:
     return any(
         isinstance(section := part.get(kind), Mapping) and name in section
-        for kind, name in (("pools", asked.pool), ("verifiers", asked.verifier))
+        for kind, name in (("pools", request.pool), ("verifiers", request.verifier))
     )
 
 
@@ -138,32 +138,32 @@ def _number(entry: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _unsaid(asked: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+def _unsaid(request: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     """What the runs do not say."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
-    for what, name, entries in (("pool", asked.pool, pool), ("verifier", asked.verifier, verifier)):
+    for what, name, entries in (("pool", request.pool, pool), ("verifier", request.verifier, verifier)):
         if entries.total is None:
             silent, of = sum(one is None for one in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
 
-def _unlike(log: Log, asked: _Asked, depth: Depth, made: pl.DataFrame, own: bool) -> Iterator[str]:
-    """How the runs did something else than exhaustive best-of-N on the claims reported; `made`: claims they ran on."""
-    scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == asked.pool)
-    have = collect(scan.filter(pl.col("example_id").is_in(made["example_id"].implode())).select("example_id"), log)
-    ran, claims = have["example_id"].unique(), asked_about(log, asked.where)["example_id"]
+def _unlike(log: Log, request: _Asked, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
+    """How the runs did something else than exhaustive best-of-N on the claims reported; `examples`: their claims."""
+    scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
+    have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)
+    ran, claims = have["example_id"].unique(), asked_about(log, request.where)["example_id"]
     reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
         yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"
-    if depth.largest != asked.traces or depth.shorter:
-        yield f"it is of all {depth.largest:,} traces a claim, and this table of {asked.traces:,}"
-    pools = () if own else _scored_pools(log, asked.verifier, made["example_id"])
-    others = [pool for pool in pools if pool != asked.pool]
+    if depth.largest != request.traces or depth.shorter:
+        yield f"it is of all {depth.largest:,} traces a claim, and this table of {request.traces:,}"
+    pools = () if pool_only else _scored_pools(log, request.verifier, examples["example_id"])
+    others = [pool for pool in pools if pool != request.pool]
     if others:
-        yield f"`{asked.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"
+        yield f"`{request.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"
 
 
 PARTS = ("generation", "verification")

@@ -86,23 +86,23 @@ class _PairedEvidence:
         settings = replace(self.settings, level=level)
         return [paired_interval(first, second, cluster=self.cluster, settings=settings) for first, second in pairs]
 
-    def needed(self, found: PairedInterval, bound: float, above: bool) -> int | None:
+    def needed(self, interval: PairedInterval, bound: float, above: bool) -> int | None:
         """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
-        if found.difference is None or found.low is None or found.high is None:
+        if interval.difference is None or interval.low is None or interval.high is None:
             return None
-        distance = found.difference - bound if above else bound - found.difference
-        half = found.difference - found.low if above else found.high - found.difference
+        distance = interval.difference - bound if above else bound - interval.difference
+        half = interval.difference - interval.low if above else interval.high - interval.difference
         if distance <= 0:
             return None
-        if found.gained == 0 and found.lost == 0:  # the interval narrows with the trials, not with their root
-            units = self.units(found.n)
+        if interval.gained == 0 and interval.lost == 0:  # the interval narrows with the trials, not with their root
+            units = self.units(interval.n)
             trials = math.floor(units * half / (1 - half) * (1 / distance - 1)) + 1
-            needed = math.ceil(trials * found.n / units)
+            needed = math.ceil(trials * interval.n / units)
         else:
             normal = NormalDist()
             critical = normal.inv_cdf((1 + self.settings.level) / 2)
             powered = (critical + normal.inv_cdf(POWER)) / critical
-            needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
+            needed = math.ceil(interval.n * (powered * max(half, 0.0) / distance) ** 2)
         return max(needed, 1) if needed <= MOST_EXAMPLES else None
 
     def units(self, examples: int) -> int:
@@ -121,20 +121,20 @@ class _PairedEvidence:
             f"takes {fewest:,}.",
         )
 
-    def certain(self, found: PairedInterval) -> bool:
+    def certain(self, interval: PairedInterval) -> bool:
         """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
-        return found.exact_p is None or found.exact_p < 1 - self.settings.level
+        return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
-    def needed_to_claim(self, found: PairedInterval, above: bool, share: float = 0.5) -> int | None:
+    def needed_to_claim(self, interval: PairedInterval, above: bool, share: float = 0.5) -> int | None:
         """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
-        needed = self.needed(found, 0.0, above)
-        if needed is None or found.gained is None or found.lost is None or self.certain(found):
+        needed = self.needed(interval, 0.0, above)
+        if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
             return needed
-        pairs = found.gained + found.lost
+        pairs = interval.gained + interval.lost
         many = np.arange(pairs, 20 * (pairs + 1))
-        gained = np.rint(found.gained * many / pairs)
+        gained = np.rint(interval.gained * many / pairs)
         small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
-        return max(needed, math.ceil(found.n * many[small[0]] / pairs)) if len(small) else None
+        return max(needed, math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -205,13 +205,13 @@ class _PairedEvidence:
                 INTERVENE, name, sentence, beats or (fewer and no_loss), min(known) if known else None
             )
 
-    def _halving(self, beats: bool, fewer: bool, kept: bool, flipping: bool) -> str:
+    def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
         """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
         if beats:
             return "it is more accurate"
         if fewer:
             loss = f"more than {self._margin()}"
-            return f"it halves flips at no loss (of {loss})" if kept else f"it halves flips, but may lose {loss}"
+            return f"it halves flips at no loss (of {loss})" if no_loss else f"it halves flips, but may lose {loss}"
         return (
             "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
         )
@@ -248,9 +248,9 @@ class _PairedEvidence:
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
 
-    def _above(self, found: PairedInterval) -> bool:
+    def _above(self, interval: PairedInterval) -> bool:
         """Whether a difference is shown to be above 0."""
-        return found.low is not None and found.low > 0 and self.certain(found)
+        return interval.low is not None and interval.low > 0 and self.certain(interval)
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, where it costs more."""
@@ -283,14 +283,14 @@ class _PairedEvidence:
         points = f"{100 * self.margin:g}"
         return f"{points} point{'' if points == '1' else 's'}"
 
-    def _loss(self, found: PairedInterval) -> str:
+    def _loss(self, interval: PairedInterval) -> str:
         """What an interval says of a loss of more than the margin."""
-        worse = found.high is not None and found.high < -self.margin
-        verb = "is not" if self._not_worse(found) else "is" if worse else "may be"
+        worse = interval.high is not None and interval.high < -self.margin
+        verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin()}"
 
-    def _not_worse(self, found: PairedInterval) -> bool:
-        return found.low is not None and not_worse(found.low, self.margin)
+    def _not_worse(self, interval: PairedInterval) -> bool:
+        return interval.low is not None and not_worse(interval.low, self.margin)
 
 
 def _together(count: int) -> str:
@@ -303,18 +303,20 @@ def _all_of(needs: Sequence[int | None]) -> int | None:
     return max(known) if len(known) == len(needs) else None
 
 
-def _points(found: PairedInterval, exact: bool = False) -> str:
+def _points(interval: PairedInterval, exact: bool = False) -> str:
     """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few."""
-    p_value = "" if found.p_value is None else f"p {found.p_value:.4f}"
-    if exact and p_value and found.exact_p is not None and (found.gained or 0) + (found.lost or 0) < FEW_PAIRS:
-        p_value += f", exact {found.exact_p:.4f}"
-    return _shown(found, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
+    p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}"
+    if exact and p_value and interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS:
+        p_value += f", exact {interval.exact_p:.4f}"
+    return _shown(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
 
 
-def _shown(found: PairedInterval, scale: float, decimals: int) -> str:
-    if found.difference is None:
+def _shown(interval: PairedInterval, scale: float, decimals: int) -> str:
+    if interval.difference is None:
         return "unknown"
-    return NumberWithInterval(decimals, scale, signed=True).show(ShownInterval(found.difference, found.low, found.high))
+    return NumberWithInterval(decimals, scale, signed=True).show(
+        ShownInterval(interval.difference, interval.low, interval.high)
+    )
 
 
 COLUMNS = ("correct", "fix", "flip", "total_tokens")
@@ -352,12 +354,12 @@ def recommend(
     votes: str | Sequence[str] = (),
     margin: float = 0.01,
     rules: GivenRules = None,
-    **asked: Any,
+    **options: Any,
 ) -> Recommendation:
     """Replay policies and decide between longer pools (`budgets`), `votes`, gated ones (`selective`), always acting.
 
     `base` names the short attempt; the others name policies, or sweeps, by the part that they play. `margin` is the
-    loss of accuracy that is tolerated. What else is `asked` (where, settings, resamples …) goes to `replay.run`. Raises
+    loss of accuracy that is tolerated. Other `options` (where, settings, resamples …) go to `replay.run`. Raises
     ThinkbackError for a name that no policy has, and for one that the log cannot serve.
     """
     roles = {"budgets": budgets, "selective": selective, "actions": actions, "votes": votes}
@@ -373,7 +375,7 @@ def recommend(
         else one
         for one in file.policies
     )
-    result = run(log, replace(file, policies=compared), baseline=base, **asked)
+    result = run(log, replace(file, policies=compared), baseline=base, **options)
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
     cluster = resampling_units(result.examples).to_numpy()

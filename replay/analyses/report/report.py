@@ -482,13 +482,13 @@ def report(
     where: str | None = None,
     baseline: str | None = None,
     rules: GivenRules = None,
-    **asked: Any,
+    **options: Any,
 ) -> LogReport:
     """Look at a log, replay policies on it, by default the standard suite, and say what was found.
 
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
     baseline is by default the plain vote over most traces; of a suite without votes its first attempt. What else is
-    `asked` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
+    `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
     opened = open_log(log)
@@ -498,14 +498,14 @@ def report(
         standard = suite(opened, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
-            where, asked = standard.where, {"by": standard.by} | asked
+            where, options = standard.where, {"by": standard.by} | options
     file = load_policies(policies, rules)
     if baseline is None:
         records = [*map(policy_record, file.policies)]
         baseline = largest_majority(records)
         if baseline is None and standard is not None:
             baseline = _first_attempt(records, description)
-    result = run(opened, file, baseline=baseline, where=where, **asked)
+    result = run(opened, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
     for name in FIGURES:

@@ -134,19 +134,19 @@ def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.nda
 
 
 @checks_arguments()
-def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = None, **asked: Any) -> Frontier:
+def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = None, **options: Any) -> Frontier:
     """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
 
     `on`: a condition on the examples to choose on; all others are reported. Without it two halves are drawn by the
     seed, clusters undivided. Scores of several verifiers make an `ensemble`, too, fitted on the half that the front is
-    chosen on. What else is `asked` (pool, probe, verifiers, action, n, samples, orders, where) goes to `strategies`;
+    chosen on. Other `options` (pool, probe, verifiers, action, n, samples, orders, where) go to `strategies`;
     `settings` are those of the intervals, or some of them by keyword.
     Raises ThinkbackError for names that the log lacks, and where either half has no example.
     """
-    of_intervals = {name: asked.pop(name) for name in [*asked] if name in INTERVALS}
+    of_intervals = {name: options.pop(name) for name in [*options] if name in INTERVALS}
     settings = settings_of(settings, **of_intervals)
     opened = open_log(log)
-    pool_strategies = strategies(opened, seed=settings.seed, **asked)
+    pool_strategies = strategies(opened, seed=settings.seed, **options)
     chosen = halved(pool_strategies.examples, settings.seed)
     if on is not None:
         chosen = pool_strategies.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
@@ -164,19 +164,19 @@ def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
     return unit.is_in(half.implode()).to_numpy()
 
 
-def front_of(made: Strategies, chosen: np.ndarray, settings: Settings) -> Frontier:
+def front_of(pool_strategies: Strategies, chosen: np.ndarray, settings: Settings) -> Frontier:
     """The front of some strategies, chosen where `chosen` (E,) and reported elsewhere."""
-    first, second = made.among(chosen), made.among(~chosen)
-    scores = dict(made.scores or {})
-    left_out = dict(made.left_out or {})
-    if made.probe is not None and len(scores) > 1 and ENSEMBLE not in scores:
-        scores[ENSEMBLE] = ensemble(scores, made.probe, chosen)
+    first, second = pool_strategies.among(chosen), pool_strategies.among(~chosen)
+    scores = dict(pool_strategies.scores or {})
+    left_out = dict(pool_strategies.left_out or {})
+    if pool_strategies.probe is not None and len(scores) > 1 and ENSEMBLE not in scores:
+        scores[ENSEMBLE] = ensemble(scores, pool_strategies.probe, chosen)
     early, late = ({name: one[on] for name, one in scores.items()} for on in (chosen, ~chosen))
     points = [point for family in _families(first, early) for point in family]
     best = _best(points)
     rows = _report(points, best, second, late, settings)
     choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
-    return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), choice, made.source, left_out)
+    return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), choice, pool_strategies.source, left_out)
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
@@ -301,15 +301,15 @@ SELECTS = {MAJORITY: "majority", WEIGHTED: "weighted", BEST: "best"}
 """The select of strategies that always draw n samples."""
 
 
-def front_policies(found: Frontier) -> str:
+def front_policies(front: Frontier) -> str:
     """A policy file of the settings of a front, without the oracle and the ensemble, which no log has a score of."""
     head = "# Settings of `thinkback frontier`, chosen on one half of the examples."
-    return "\n\n".join([head, *map(as_toml, _tables(found))]) + "\n"
+    return "\n\n".join([head, *map(as_toml, _tables(front))]) + "\n"
 
 
-def _tables(found: Frontier) -> Iterator[Table]:
-    for row in found.front.iter_rows(named=True):
-        table = _policy(row, found.source)
+def _tables(front: Frontier) -> Iterator[Table]:
+    for row in front.front.iter_rows(named=True):
+        table = _policy(row, front.source)
         if table is not None and row["verifier"] != ENSEMBLE:
             numbers = row["n"] or ", ".join(
                 f"{votes} below {below!r}" for below, votes in zip(row["below"] or [], row["votes"] or [], strict=True)

@@ -34,19 +34,20 @@ class ClassCoverage:
     part: Summary
 
 
-def run_fitted(log: Log, policies: Sequence[Sample], **asked: Any) -> tuple[Result | None, tuple[str, ...]]:
+def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Result | None, tuple[str, ...]]:
     """Replay policies; those that their development rows cannot fit are left out, with the reason, which names them.
 
-    `asked` goes to `replay.run`. Without a result, the first reason is why nothing can be replayed.
+    `options` goes to `replay.run`. Without a result, the first reason is why nothing can be replayed.
     """
     try:
-        return run(log, policies, **asked), ()
+        return run(log, policies, **options), ()
     except ThinkbackError as error:
-        failing = _unfitted(log, policies, asked.get("where"))
+        failing = _unfitted(log, policies, options.get("where"))
         if not failing:
             return None, (str(error),)
     try:
-        return run(log, [policy for policy in policies if policy.name not in failing], **asked), tuple(failing.values())
+        others = [policy for policy in policies if policy.name not in failing]
+        return run(log, others, **options), tuple(failing.values())
     except ThinkbackError as error:
         return None, (str(error), *failing.values())
 
@@ -103,11 +104,11 @@ def sweep(
     tried: Iterable[tuple[tuple[Any, ...], Sample]],
     metrics: Sequence[str],
     pool: str,
-    **asked: Any,
+    **options: Any,
 ) -> SettingSweep:
     """Replay policies, each `tried` with the values of its `settings`, which are given with their data types.
 
-    Compared on the examples that have any trace of the `pool`; `asked` goes to `replay.run`.
+    Compared on the examples that have any trace of the `pool`; `options` goes to `replay.run`.
     """
     policies, rows = [], []
     for values, policy in tried:
@@ -118,7 +119,7 @@ def sweep(
         pl.DataFrame({"metric": metrics}), how="cross", maintain_order="left_right"
     )
     try:
-        result = run(log, [*policies, every_example(pool)], **asked)
+        result = run(log, [*policies, every_example(pool)], **options)
     except ThinkbackError as error:
         null = {name: pl.lit(None, pl.Float64) for name in FOUND}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))

@@ -47,18 +47,18 @@ def tune(
     report: str | None = None,
     baseline: str | None = None,
     rules: GivenRules = None,
-    **asked: Any,
+    **options: Any,
 ) -> Tuned:
     """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
 
     Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
     `policies`, the standard suite. A family is the settings of one sweep, or a policy of its own. In each, the best
-    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. `asked` (settings, resamples,
+    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. `options` (settings, resamples,
     measure …) goes to both runs.
     Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
     a feasible setting.
     """
-    if "where" in asked:
+    if "where" in options:
         raise ConflictError(
             f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
         )
@@ -68,7 +68,7 @@ def tune(
         raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
-        on, report = _two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
+        on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
     baseline = wanted.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in wanted.limits):
@@ -78,7 +78,7 @@ def tune(
     rows, others = _matching(log, on, report, halves)
     refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
-    development = run(log, file, baseline=baseline, where=on, **asked)
+    development = run(log, file, baseline=baseline, where=on, **options)
     if wanted.metric is None:
         wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
     _known_metrics(wanted, development)
@@ -90,7 +90,7 @@ def tune(
     frozen = development.replayed  # with numbers where the file has the threshold `all`
     policy_names = _with_bases(frozen, policy_names)
     left = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
-    reported = run(log, left, baseline=baseline, where=report, **asked)
+    reported = run(log, left, baseline=baseline, where=report, **options)
     choice = Choice(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n),
         best=_best(wanted, chosen, development), tried=int(chosen["tried"].sum()),

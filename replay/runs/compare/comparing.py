@@ -225,11 +225,11 @@ def _told_from_each_other(first: str, second: str) -> tuple[str, ...]:
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
-def _alone(whole: _Whole, found: Findings, named: tuple[int, int], told: tuple[str, ...]) -> Summary:
+def _alone(whole: _Whole, result: Findings, named: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
     """The statistics of two policies by themselves, the second as the baseline."""
     store = side_by_side([(whole.store, named)], whole.store.keys, len(whole.labels or ()))
     return summarise(
-        store, told, labels=whole.labels, baseline=told[1], leaders=(), columns=found.columns,
+        store, pair_names, labels=whole.labels, baseline=pair_names[1], leaders=(), columns=result.columns,
         settings=whole.settings,
     )  # fmt: skip
 
@@ -285,14 +285,14 @@ def _pairs(
     return rows.filter(pl.Series(made.first == named[0]) & pl.Series(made.second == named[1]))
 
 
-def _metrics(made: Summary, told: tuple[str, ...]) -> pl.DataFrame:
+def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
     """Every metric that both have: both values, and the difference of the pair alone."""
     one, other = (
-        made.summary.filter(pl.col("policy") == name).select("metric", pl.col("estimate").alias(side))
-        for name, side in zip(told, ("first", "second"), strict=True)
+        summary.summary.filter(pl.col("policy") == name).select("metric", pl.col("estimate").alias(side))
+        for name, side in zip(pair_names, ("first", "second"), strict=True)
     )
     both = one.join(other, on="metric", how="inner", maintain_order="left")
-    apart = made.comparisons.filter(pl.col("policy") == told[0]).drop("policy", "baseline")
+    apart = summary.comparisons.filter(pl.col("policy") == pair_names[0]).drop("policy", "baseline")
     rows = both.join(apart, on="metric", how="inner", maintain_order="left").select(METRICS)
     return rows.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
 

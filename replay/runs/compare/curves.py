@@ -271,18 +271,18 @@ def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     return np.where(leader[:, 0] >= 0, pool.judged[np.arange(len(seen)), first], 0.0)
 
 
-def curves_table(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
+def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Means and intervals of all curves of a pool, of those on the same examples from one set of resamples."""
-    tables = pl.concat([_table(part, settings) for part in found.parts()])
-    places = {curve: place for place, curve in enumerate(found.plan)}
+    tables = pl.concat([_table(part, settings) for part in pool_curves.parts()])
+    places = {curve: place for place, curve in enumerate(pool_curves.plan)}
     order = [places[_Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
     return tables[np.argsort(order)]
 
 
-def _table(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
-    plan, pool = found.plan, found.pool
+def _table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
+    plan, pool = pool_curves.plan, pool_curves.pool
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
-    summary = summarise(partial(iter, [found.outcomes()]), names, settings=settings).summary
+    summary = summarise(partial(iter, [pool_curves.outcomes()]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
         [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
@@ -303,24 +303,24 @@ PAIR_SCHEMA = pl.Schema({
 SEES_GOLD = "pass"
 
 
-def curve_pairs(found: Sequence[_PoolCurves], settings: Settings) -> pl.DataFrame:
+def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFrame:
     """First minus second at each number of traces, each interval for its pair alone; pass@k, which sees gold, has none.
 
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in found)]
-    frames += [_between(one, other, settings) for one, other in itertools.combinations(found, 2)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in pools)]
+    frames += [_between(one, other, settings) for one, other in itertools.combinations(pools, 2)]
     return pl.concat(frames)
 
 
-def _within(found: _PoolCurves, settings: Settings) -> pl.DataFrame:
+def _within(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Pairs of the lines of a pool."""
-    steps = sorted({curve.k for curve in found.plan if curve.k > 1})
-    lines = [[i for i, curve in enumerate(found.plan) if curve.k == k and _counts(curve)] for k in steps]
-    owners = [(found.pool, curve) for curve in found.plan]
+    steps = sorted({curve.k for curve in pool_curves.plan if curve.k > 1})
+    lines = [[i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts(curve)] for k in steps]
+    owners = [(pool_curves.pool, curve) for curve in pool_curves.plan]
     pairs = [(later, earlier) for line in lines for earlier, later in itertools.combinations(line, 2)]
-    return _compared(found, owners, lines, pairs, settings)
+    return _compared(pool_curves, owners, lines, pairs, settings)
 
 
 def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.DataFrame:
@@ -343,7 +343,7 @@ def _counts(curve: _Curve) -> bool:
 
 
 def _compared(
-    found: _PoolCurves,
+    pool_curves: _PoolCurves,
     owners: Sequence[tuple[str, _Curve]],
     groups: Sequence[Sequence[int]],
     pairs: Sequence[tuple[int, int]],
@@ -353,19 +353,19 @@ def _compared(
 
     Pairs with a line that some examples lack come last, and are on the examples that have all lines.
     """
-    partial_ = np.isnan(found.values).any(axis=1)
+    partial_ = np.isnan(pool_curves.values).any(axis=1)
     frames = [pl.DataFrame(schema=PAIR_SCHEMA)]
     for lacking in (False, True):
         subset = [pair for pair in pairs if partial_[list(pair)].any() == lacking]
         lines = np.arange(len(partial_)) if lacking else np.flatnonzero(~partial_)
         if subset:
             members = [[place for place in group if place in lines] for group in groups]
-            frames.append(_on_their_examples(found, owners, lines, members, subset, settings))
+            frames.append(_on_their_examples(pool_curves, owners, lines, members, subset, settings))
     return pl.concat(frames)
 
 
 def _on_their_examples(
-    found: _PoolCurves,
+    pool_curves: _PoolCurves,
     owners: Sequence[tuple[str, _Curve]],
     lines: np.ndarray,
     groups: Sequence[Sequence[int]],
@@ -373,11 +373,13 @@ def _on_their_examples(
     settings: Settings,
 ) -> pl.DataFrame:
     """The rows of some pairs on the examples that have all the lines."""
-    values = found.values[lines]
+    values = pool_curves.values[lines]
     whole = ~np.isnan(values).any(axis=0)
     if not whole.any():
         return pl.DataFrame(schema=PAIR_SCHEMA)
-    block = replace(found, values=values[:, whole], examples=found.examples.filter(pl.Series(whole))).outcomes()
+    block = replace(
+        pool_curves, values=values[:, whole], examples=pool_curves.examples.filter(pl.Series(whole))
+    ).outcomes()
     named = [[str(place) for place in group] for group in groups]
     frame = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", named, settings=settings)
     rows = {(int(row["policy"]), int(row["baseline"])): row for row in frame.iter_rows(named=True)}

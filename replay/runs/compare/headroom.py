@@ -225,19 +225,19 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 
 
 def headroom(
-    found: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
+    result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
     """Of each policy its share of the headroom, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
     """
-    summariser, names = found.summariser, found.summariser.names
-    oracle, baseline = _oracle_of(found, oracle), summariser.baseline if baseline is None else baseline
+    summariser, names = result.summariser, result.summariser.names
+    oracle, baseline = _oracle_of(result, oracle), summariser.baseline if baseline is None else baseline
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
     settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
-    summary = summarise(store, names, baseline=oracle, leaders=(), columns=found.columns, settings=settings)
+    summary = summarise(store, names, baseline=oracle, leaders=(), columns=result.columns, settings=settings)
     behind = summary.comparisons.filter(metric=ACCURACY, baseline=oracle)
     regrets = behind.select(
         "policy", pl.lit(REGRET).alias("measure"), -pl.col("difference").alias("estimate"),
@@ -269,23 +269,23 @@ def headroom(
         oracle=oracle,
         baseline=begins,
         parts=gaps is not None,
-        log_name=found.log_name,
+        log_name=result.log_name,
         level=settings.level,
-        simulated=found.simulated,
-        accuracy=found.summary.filter(metric=ACCURACY),
+        simulated=result.simulated,
+        accuracy=result.summary.filter(metric=ACCURACY),
         notes=clustered,
-        called=short_names([policy_row(policy) for policy in found.policies]),
+        called=short_names([policy_row(policy) for policy in result.policies]),
     )
 
 
-def _oracle_of(found: Findings, named: str | None) -> str:
+def _oracle_of(result: Findings, named: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
-    names = found.summariser.names
+    names = result.summariser.names
     if named is not None:
         require_known(named, names, f"no policy is named `{named}`")
         return named
-    seeing = [policy.name for policy in found.policies if policy.diagnostic]
-    known = found.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
+    seeing = [policy.name for policy in result.policies if policy.diagnostic]
+    known = result.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
         raise RequiredError(

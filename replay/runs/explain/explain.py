@@ -205,7 +205,7 @@ def explain_fitted(
     contents: Contents,
     chosen: Policy,
     example: str,
-    asked: PolicyFile | ReplayPlan,
+    source: PolicyFile | ReplayPlan,
     repetition: int = 0,
     texts: bool = False,
     acts: bool | None = None,
@@ -218,11 +218,11 @@ def explain_fitted(
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
         _check_known(log, example)
-    block = read_block(log, row, BlockRequest(needs, asked.measure, asked.prices))
+    block = read_block(log, row, BlockRequest(needs, source.measure, source.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
     header = _header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
-    ending, outcomes = _ended(block, chosen, asked.prices is not None, acts)
+    ending, outcomes = _ended(block, chosen, source.prices is not None, acts)
     written = _texts_of(stages, read_texts(log, example, needs)) if texts else None
     return Explanation(header, stages, ending, outcomes, written)
 
@@ -257,13 +257,13 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     ), frame
 
 
-def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served: bool) -> pl.DataFrame:
+def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
     """The row that a run has in its outcomes; none where the example is partial."""
     record = Gathered(Versions.of([policy]), number_columns([policy], priced))
     record.add(block)
     acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
     reported = Reported((policy,), record.versions.places, {0: (acts, None)})
-    outcomes = ServedOutcomes(record, reported, ExampleSet(block.examples, None), np.array([served]))
+    outcomes = ServedOutcomes(record, reported, ExampleSet(block.examples, None), np.array([complete]))
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
@@ -323,9 +323,9 @@ Row = Mapping[str, Any]
 NONE: Row = {}
 
 
-def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
+def retell(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """The steps of a policy on the example of a row of outcomes, as they were saved."""
-    example, record = row["example_id"][0], next(one for one in found.policies if one.name == policy)
+    example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
     traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
     paid = _Paid(
         {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
@@ -335,12 +335,12 @@ def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame,
     mine = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
     steps = mine.iter_rows(named=True)
     stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
-    example_row = found.examples.filter(pl.col("example_id") == example).row(0, named=True)
+    example_row = result.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
     ending = _ending_of(outcome, "" if why is None else f"{why}: ")
     return Explanation(
-        _header_of(example, example_row.get("question"), example_row["gold"], record, found.simulated),
+        _header_of(example, example_row.get("question"), example_row["gold"], record, result.simulated),
         stages,
         ending if stages else f"{SEVERAL}; {ending}",
         row,

@@ -61,12 +61,12 @@ class FigureData:
     draw: Callable[..., Figure]
 
 
-def frontier_data(asked: FigureRequest) -> FigureData:
+def frontier_data(request: FigureRequest) -> FigureData:
     """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
-    whole = ranked_input(asked.found, cost=asked.cost)
+    whole = ranked_input(request.found, cost=request.cost)
     results, note = whole, ""
-    if asked.policies:
-        names = asked_for(asked, whole.policies)
+    if request.policies:
+        names = asked_for(request, whole.policies)
         results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
         note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
     reason = no_frontier(results)
@@ -81,31 +81,31 @@ def frontier_data(asked: FigureRequest) -> FigureData:
     return FigureData(frontier_frame(results), draw)
 
 
-def _called(found: Findings) -> dict[str, str]:
+def _called(result: Findings) -> dict[str, str]:
     """What figures call policies, by name."""
-    return short_names([policy_row(one) for one in found.policies], always=True)
+    return short_names([policy_row(one) for one in result.policies], always=True)
 
 
-def asked_for(asked: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
+def asked_for(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
     """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
-    for name in asked.policies:
-        if name in asked.found.dropped:
-            raise UnsuitableError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+    for name in request.policies:
+        if name in request.found.dropped:
+            raise UnsuitableError(f"policy `{name}` was dropped: {request.found.dropped[name]}")
         names = {one for policy in known for one in (policy.name, policy.sweep)}
         require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
-    return {policy.name for policy in known if {policy.name, policy.sweep} & {*asked.policies}}
+    return {policy.name for policy in known if {policy.name, policy.sweep} & {*request.policies}}
 
 
-def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+def _shown(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     """The rows that a figure has room for, the best first, and how many it leaves out.
 
     Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
     """
-    ranked = [row for row in rank(ranked_input(asked.found)) if row.quality is not None]
-    if asked.policies:
-        names = asked_for(asked, [row.policy for row in ranked])
+    ranked = [row for row in rank(ranked_input(request.found)) if row.quality is not None]
+    if request.policies:
+        names = asked_for(request, [row.policy for row in ranked])
         return [row for row in ranked if row.policy.name in names], 0
-    must = {asked.baseline or asked.found.baseline, asked.found.leader}
+    must = {request.baseline or request.found.baseline, request.found.leader}
     wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
     subset = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
     return [row for row in wanted if row.policy.name in subset], len(ranked) - len(subset)
@@ -115,21 +115,21 @@ def fitting(
     figure: Callable[..., Figure],
     rows: Sequence[Any],
     must: Collection[str] = (),
-    said: Sequence[str] = (),
+    remarks: Sequence[str] = (),
     left_out: int = 0,
     what: tuple[str, str] = ("more policy", "more policies"),
     **look: Any,
 ) -> Callable[..., Figure]:
     """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
 
-    Below stand `said` and how many rows are in the CSV alone, the `left_out` among them.
+    Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them.
     """
 
     def draw(*, width: float, title: str) -> Figure:
         def some(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
             more = left_out + len(rows) - len(first)
-            note = "; ".join([*said, *([f"{counted(more, *what)} in the CSV"] if more else [])])
+            note = "; ".join([*remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])])
             return figure([rows[number] for number in sorted(first)], note=note, title=title, width=width, **look)
 
         return on_a_page(some, len(rows))
@@ -137,15 +137,15 @@ def fitting(
     return draw
 
 
-def forest_data(asked: FigureRequest) -> FigureData:
+def forest_data(request: FigureRequest) -> FigureData:
     """Each policy's difference to a baseline, by the metric that ranks.
 
     To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
     been chosen by what was seen. Without either, the leader is the baseline.
     """
-    result = asked.found
-    to_baseline = asked.baseline is None or asked.baseline == result.baseline
-    baseline = asked.baseline or result.baseline or result.leader
+    result = request.found
+    to_baseline = request.baseline is None or request.baseline == result.baseline
+    baseline = request.baseline or result.baseline or result.leader
     if baseline is None:
         raise RequiredError(f"there is no policy to compare with: name one as {argument('baseline')}")
     named = {policy.name: policy for policy in result.policies}
@@ -160,7 +160,7 @@ def forest_data(asked: FigureRequest) -> FigureData:
     else:
         pairs = against(compare(result, None, None, None, None).pairs, baseline)
         limits, stepwise = dict(_to_another(result, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
-    rows, left_out = _shown(asked, ROWS)
+    rows, left_out = _shown(request, ROWS)
     differences = {
         name: PolicyDifference(
             name,
@@ -201,44 +201,44 @@ LIMITS = ("difference", "low", "high")
 Limits = tuple[float, float | None, float | None]
 
 
-def _to_own(found: Findings) -> Iterator[tuple[str, Limits]]:
-    for row in rank(ranked_input(found)):
+def _to_own(result: Findings) -> Iterator[tuple[str, Limits]]:
+    for row in rank(ranked_input(result)):
         if row.baseline:
             yield row.policy.name, (0.0, None, None)
         elif row.difference is not None:
             yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
 
 
-def _apart_by_p(found: Findings) -> set[str]:
+def _apart_by_p(result: Findings) -> set[str]:
     """Policies that the adjusted p-value tells apart from the run's baseline."""
-    tail = 1 - found.summariser.settings.level
-    return {row.policy.name for row in rank(ranked_input(found)) if row.p_value is not None and row.p_value < tail}
+    tail = 1 - result.summariser.settings.level
+    return {row.policy.name for row in rank(ranked_input(result)) if row.p_value is not None and row.p_value < tail}
 
 
 def _to_another(
-    found: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
+    result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
     """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
-    values = dict(found.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
+    values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
         raise UnsuitableError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
-    for row in rank(ranked_input(found)):
+    for row in rank(ranked_input(result)):
         name, value = row.policy.name, values.get(row.policy.name)
         if value is not None:
             yield name, limits.get(name, (value - values[baseline], None, None))
 
 
-def headroom_data(asked: FigureRequest) -> FigureData:
+def headroom_data(request: FigureRequest) -> FigureData:
     """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
-    result = asked.found
-    room = headroom(result, asked.gaps(), asked.oracle, asked.baseline)
+    result = request.found
+    room = headroom(result, request.gaps(), request.oracle, request.baseline)
     if not room.parts:
         how = f"replay again with {argument('headroom')}"
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
-    rows, left_out = _shown(asked, ROWS)
+    rows, left_out = _shown(request, ROWS)
     called = _called(result)
     bars = []
     for row in rows:
@@ -270,9 +270,9 @@ def headroom_data(asked: FigureRequest) -> FigureData:
     return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
-def stopping_data(asked: FigureRequest) -> FigureData:
+def stopping_data(request: FigureRequest) -> FigureData:
     """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
-    result = asked.found
+    result = request.found
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(
         result.outcomes.filter(pl.col("traces").is_not_null())
@@ -285,16 +285,16 @@ def stopping_data(asked: FigureRequest) -> FigureData:
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
     by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
-    rows, _ = _shown(asked, len(result.policies))
+    rows, _ = _shown(request, len(result.policies))
     rows = [row for row in rows if row.policy.name in by_policy]
-    if not asked.policies:
+    if not request.policies:
         varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
         rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
     if not rows:
         raise EmptyError(
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"
         )
-    panel_rows = rows if asked.policies else rows[:PANELS]
+    panel_rows = rows if request.policies else rows[:PANELS]
     called = _called(result)
     panels = [
         StoppingTimes(
@@ -318,15 +318,15 @@ NAMING = {"name", "against", "label", "sweep", "sweep_size"}
 """Settings of a policy that change nothing of what it does."""
 
 
-def gates_data(asked: FigureRequest) -> FigureData:
+def gates_data(request: FigureRequest) -> FigureData:
     """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
-    result = asked.found
+    result = request.found
     curves = [*_all_thresholds(result), *_settings(result)]
-    if asked.policies:
+    if request.policies:
         names = [curve.name for curve in curves]
-        for name in asked.policies:
+        for name in request.policies:
             require_known(name, names, f"no gate with several settings is named `{name}`")
-        curves = [curve for curve in curves if curve.name in asked.policies]
+        curves = [curve for curve in curves if curve.name in request.policies]
     if not curves:
         raise EmptyError(
             "no policy of the result has a gate with several settings: sweep its threshold, as `below = [0.2, 0.5]`, "
@@ -335,7 +335,7 @@ def gates_data(asked: FigureRequest) -> FigureData:
     level = f"{100 * result.summariser.settings.level:g} %"
     kinds = {curve.whole for curve in curves}
     said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
-    panels = curves if asked.policies else curves[:PANELS]
+    panels = curves if request.policies else curves[:PANELS]
     left_out = len(curves) - len(panels)
     frame = pl.concat(
         pl.DataFrame(
@@ -351,11 +351,11 @@ def gates_data(asked: FigureRequest) -> FigureData:
     return FigureData(frame, draw)
 
 
-def _all_thresholds(found: Findings) -> Iterator[GateCurve]:
+def _all_thresholds(result: Findings) -> Iterator[GateCurve]:
     """The gates with the threshold `all`."""
-    if found.bands is None:
+    if result.bands is None:
         return
-    for (name,), rows in found.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
+    for (name,), rows in result.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
         rate, accuracy = (rows.filter(metric=metric) for metric in (RATE, ACCURACY))
         both = rate.select("threshold", rate="estimate").join(
             accuracy.select("threshold", "estimate", "band_low", "band_high"), on="threshold", maintain_order="left"
@@ -366,18 +366,18 @@ def _all_thresholds(found: Findings) -> Iterator[GateCurve]:
             yield GateCurve(str(name), rates, values, low, high, whole=True, never=True, always=True)
 
 
-def _settings(found: Findings) -> Iterator[GateCurve]:
+def _settings(result: Findings) -> Iterator[GateCurve]:
     """The sweeps of a gate's threshold; before them `never`, the base on the same examples, and after them `always`,
     where the result has what the gate leads to as a policy.
     """
-    whole = set() if found.bands is None else {*found.bands["policy"]}
+    whole = set() if result.bands is None else {*result.bands["policy"]}
     sweeps: dict[str, list[str]] = {}
-    for policy in found.policies:
+    for policy in result.policies:
         if [key.startswith("gate.") for key, _ in policy.swept] == [True] and policy.sweep not in whole:
             sweeps.setdefault(policy.sweep, []).append(policy.name)
-    estimates = {(policy, metric): rest for policy, metric, *rest in found.summary.iter_rows()}
+    estimates = {(policy, metric): rest for policy, metric, *rest in result.summary.iter_rows()}
     firsts = [names[0] for names in sweeps.values()]
-    base = _bases(found, firsts) if firsts else {}
+    base = _bases(result, firsts) if firsts else {}
     for (sweep, names), first in zip(sweeps.items(), firsts, strict=True):
         points = []
         for name in names:
@@ -389,29 +389,29 @@ def _settings(found: Findings) -> Iterator[GateCurve]:
             continue
         if points[0][0] > 0 and first in base:
             points.insert(0, (0.0, *base[first]))
-        always = estimates.get((_always(found, first), ACCURACY), [None] * 3)[:3]
+        always = estimates.get((_always(result, first), ACCURACY), [None] * 3)[:3]
         if points[-1][0] < 1 and always[0] is not None:
             points.append((1.0, *always))
         rates, values, low, high = zip(*points, strict=True)
         yield GateCurve(sweep, rates, values, low, high, never=rates[0] == 0, always=rates[-1] == 1)
 
 
-def _always(found: Findings, gate: str) -> str:
+def _always(result: Findings, gate: str) -> str:
     """The policy that is what a gate leads to; empty where there is none."""
 
     def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in settings.items() if key not in NAMING}
 
-    named = {policy.name: policy.settings for policy in found.policies}
+    named = {policy.name: policy.settings for policy in result.policies}
     then = named[gate].get("then")
     if not isinstance(then, Mapping):
         return ""
     return next((name for name, settings in named.items() if plain(settings) == plain(then)), "")
 
 
-def _bases(found: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
+def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
     """How often the base of some policies is right, with limits."""
-    summariser = found.summariser
+    summariser = result.summariser
     store = summariser.outcomes.statistics().only([BASE])
     numbers = [summariser.names.index(name) for name in names]
     column = OutcomeColumn(BASE, rate=True, quality=True)

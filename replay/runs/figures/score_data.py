@@ -23,11 +23,11 @@ TAIL = 0.005
 SOLVE = "solve"
 
 
-def scores_data(asked: FigureRequest) -> FigureData:
+def scores_data(request: FigureRequest) -> FigureData:
     """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
-    result = asked.found
+    result = request.found
     saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
-    log = asked.own_log() if asked.log is None and saved is None else asked.log
+    log = request.own_log() if request.log is None and saved is None else request.log
     if log is not None:
         rows, whose = scores_of_log(log, result.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
@@ -46,11 +46,11 @@ def scores_data(asked: FigureRequest) -> FigureData:
     if not ranked:
         raise EmptyError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
-    if asked.policies:
-        ranked = _read_by(asked, ranked)
+    if request.policies:
+        ranked = _read_by(request, ranked)
     made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
-    shown = made if asked.policies else made[:PANELS]
+    shown = made if request.policies else made[:PANELS]
     frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
     left_out = len(made) - len(shown)
     return FigureData(
@@ -61,10 +61,10 @@ def scores_data(asked: FigureRequest) -> FigureData:
 Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
-def _read_by(asked: FigureRequest, groups: list[Group]) -> list[Group]:
+def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
     """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
-    names = asked_for(asked, asked.found.policies)
-    words = [{*_words(policy.settings)} for policy in asked.found.policies if policy.name in names]
+    names = asked_for(request, request.found.policies)
+    words = [{*_words(policy.settings)} for policy in request.found.policies if policy.name in names]
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups

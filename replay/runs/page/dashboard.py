@@ -48,7 +48,7 @@ class _Shown:
 
 
 def write_dashboard(
-    found: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = ON_PAGE, force: bool = False
+    results: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = ON_PAGE, force: bool = False
 ) -> list[Path]:
     """Write the page of some saved results, loaded, and beside it a folder of their texts where they hold any.
 
@@ -61,21 +61,21 @@ def write_dashboard(
         raise InvalidError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
     if examples < 1:
         raise InvalidError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
-    folders = [_folder(one) for one in found]
+    folders = [_folder(one) for one in results]
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
-    descriptions = [described(one, folder, name) for one, folder, name in zip(found, folders, names, strict=True)]
+    descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
     left = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
     page_results = [
-        _fitting(one, folder, data, examples, left // len(found), texts)
-        for one, folder, data in zip(found, folders, descriptions, strict=True)
+        _fitting(one, folder, data, examples, left // len(results), texts)
+        for one, folder, data in zip(results, folders, descriptions, strict=True)
     ]
     several = any(one.examples.files for one in page_results)
     html = dashboard_page(
         PageData(
-            title=printable(" and ".join(dict.fromkeys(one.log_name for one in found))),
+            title=printable(" and ".join(dict.fromkeys(one.log_name for one in results))),
             results=[one.data for one in page_results],
             examples=[one.packed for one in page_results],
             texts=beside.name if several else None,
@@ -92,10 +92,10 @@ def write_dashboard(
     return [page, beside] if several else [page]
 
 
-def _folder(found: Findings) -> SavedFolder:
-    if found.folder is None:
+def _folder(result: Findings) -> SavedFolder:
+    if result.folder is None:
         raise UnsuitableError("a dashboard is drawn from a saved result: save it, and load what was saved")
-    return found.folder
+    return result.folder
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -107,11 +107,11 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
-def _fitting(found: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _Shown:
+def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _Shown:
     """The examples that the page has room for."""
     names = [one["name"] for one in data["policies"]]
     while True:
-        examples = _examples_of(found, folder, names, most, texts)
+        examples = _examples_of(result, folder, names, most, texts)
         size = packed(examples.data)
         if len(size) <= room or len(examples.ids) <= FEWEST:
             return _Shown(data, examples, size)
@@ -181,7 +181,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _examples_of(
-    found: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
+    result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
 ) -> _ShownExamples:
     """The examples of a result, at most so many, and fewer where there are many policies or traces.
 
@@ -189,21 +189,21 @@ def _examples_of(
     """
     traces = folder.has(f"{TRACES}.parquet")
     width = len(names)
-    if traces and len(found.examples):
+    if traces and len(result.examples):
         paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
-        width = max(width, -(-paid // len(found.examples)))
-    frame, strata = _drawn(found, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+        width = max(width, -(-paid // len(result.examples)))
+    frame, strata = _drawn(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
     asked = _with_questions(frame, folder)
     words = _Words()
     data: Json = {
-        "total": len(found.examples),
+        "total": len(result.examples),
         "strata": strata,
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
-               for name in _grouping(found)},
-        "outcomes": _outcomes(found, folder, frame, names, words),
+               for name in _grouping(result)},
+        "outcomes": _outcomes(result, folder, frame, names, words),
         "paths": _paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
     data["words"] = words.said
@@ -230,10 +230,10 @@ def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[
     return tuple(file_numbers), tuple(held)
 
 
-def _grouping(found: Findings) -> list[str]:
+def _grouping(result: Findings) -> list[str]:
     """Columns to choose examples by: those of groups, and the data set where there are several."""
-    several = found.examples["dataset"].n_unique() > 1
-    return list(dict.fromkeys([*found.by, *(["dataset"] if several else [])]))
+    several = result.examples["dataset"].n_unique() > 1
+    return list(dict.fromkeys([*result.by, *(["dataset"] if several else [])]))
 
 
 class _Words:
@@ -253,13 +253,13 @@ class _Words:
         return self._numbers[word]
 
 
-def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
+def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
     """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
-    frame = found.examples.select("example_id", "gold", *_grouping(found)).with_row_index("place")
+    frame = result.examples.select("example_id", "gold", *_grouping(result)).with_row_index("place")
     if len(frame) <= most:
         return frame, []
     scan = pl.scan_parquet(folder.file(OUTCOMES))
-    real = [policy.name for policy in found.policies if not policy.diagnostic]
+    real = [policy.name for policy in result.policies if not policy.diagnostic]
     right = collect(
         scan.filter(pl.col("policy").is_in(real)).group_by("example_id").agg(low=pl.col("correct").min(),
                                                                              high=pl.col("correct").max())
@@ -269,11 +269,11 @@ def _drawn(found: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFram
         .when(pl.col("high") == 0).then(pl.lit("all wrong")).otherwise(pl.lit("some right"))
     )  # fmt: skip
     frame = frame.join(right, on="example_id", how="left", maintain_order="left")
-    frame = frame.with_columns(stratum=pl.concat_str([*(pl.col(one).cast(pl.String).fill_null("–") for one in found.by),
-                                                      kind], separator=", "))  # fmt: skip
+    groups = [pl.col(one).cast(pl.String).fill_null("–") for one in result.by]
+    frame = frame.with_columns(stratum=pl.concat_str([*groups, kind], separator=", "))
     sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
     shares = _shares([*sizes.values()], most)
-    seeds = np.random.default_rng(found.summariser.settings.seed)
+    seeds = np.random.default_rng(result.summariser.settings.seed)
     chosen_places: list[int] = []
     for (stratum, size), share in zip(sizes.items(), shares, strict=True):
         places = frame.filter(stratum=stratum)["place"].to_numpy()
@@ -304,7 +304,7 @@ def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | Non
 
 
 def _outcomes(
-    found: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
+    result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
 ) -> Json:  # fmt: skip
     """Policy after policy, example after example: answer, correctness, ending, traces, and what it cost."""
     file = folder.file(OUTCOMES)

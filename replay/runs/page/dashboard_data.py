@@ -33,9 +33,9 @@ DIGITS = 7
 Json = dict[str, Any]
 
 
-def described(found: Findings, folder: SavedFolder, name: str) -> Json:
+def described(result: Findings, folder: SavedFolder, name: str) -> Json:
     """A result as a page shows it; `name` is what the page calls it. Parts that it was saved without are null."""
-    results = ranked_input(found)
+    results = ranked_input(result)
     rows = rank(results)
     table = ranked_table(results) if rows else None
     sentence = takeaway(results)
@@ -44,26 +44,26 @@ def described(found: Findings, folder: SavedFolder, name: str) -> Json:
     curves = pl.read_parquet(folder.file("curves.parquet")) if folder.has("curves.parquet") else None
     return {
         "name": printable(name),
-        "log": printable(found.log_name),
+        "log": printable(result.log_name),
         "takeaway": None if sentence is None else _in_plain_text(sentence),
-        "basis": basis(found),
-        "n": found.statistics.n,
-        "level": found.summariser.settings.level,
-        "metric": found.summariser.metric,
+        "basis": basis(result),
+        "n": result.statistics.n,
+        "level": result.summariser.settings.level,
+        "metric": result.summariser.metric,
         "cost": str(results.cost.metric),
         "metrics": [*_metrics(results, rows)],
         "noFront": no_frontier(results) if rows else "the result has no policy",
         "table": {"columns": [], "rows": []} if table is None else _table(table, results),
-        "policies": [*_policies(found, rows, number)],
-        "baseline": number.get(found.baseline or ""),
-        "leader": number.get(found.leader or ""),
-        "pairs": _pairs(found, results, rows, number),
-        "sweeps": [*_sweeps(found, rows, number)],
-        "headroom": _headroom(found, folder, number),
+        "policies": [*_policies(result, rows, number)],
+        "baseline": number.get(result.baseline or ""),
+        "leader": number.get(result.leader or ""),
+        "pairs": _pairs(result, results, rows, number),
+        "sweeps": [*_sweeps(result, rows, number)],
+        "headroom": _headroom(result, folder, number),
         "curves": None if curves is None else _curves(curves),
-        "warnings": [*[SIMULATED] * found.simulated, *_in_plain_texts(above, but=SIMULATED)],
+        "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
         "notes": [*_in_plain_texts(below, but=sentence)],
-        "leftOut": [*_left_out(found)],
+        "leftOut": [*_left_out(result)],
     }
 
 
@@ -79,14 +79,14 @@ def numbers(values: pl.Series) -> list[float | None]:
     return [number_of(value) for value in values]
 
 
-def basis(found: Findings) -> str:
+def basis(result: Findings) -> str:
     """What the numbers rest on, in a few sentences."""
-    settings, provenance = found.summariser.settings, found.provenance
-    policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
+    settings, provenance = result.summariser.settings, result.provenance
+    policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
-    judged = f", {found.statistics.judged:,} of them judged" if found.statistics.judged != found.statistics.n else ""
-    sentences = [f"{policies} on {examples}{judged} of the log {found.log_name}{where}"]
-    sentences.append(f"baseline: {found.baseline}" if found.baseline is not None else "no baseline")
+    judged = f", {result.statistics.judged:,} of them judged" if result.statistics.judged != result.statistics.n else ""
+    sentences = [f"{policies} on {examples}{judged} of the log {result.log_name}{where}"]
+    sentences.append(f"baseline: {result.baseline}" if result.baseline is not None else "no baseline")
     how = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
     sentences.append(f"{100 * settings.level:g} % intervals ({settings.method}, {how})")
     return printable(f"{'; '.join(sentences)}.")
@@ -164,8 +164,8 @@ def _sorted_by(column: TableColumn, cell: Any) -> float | int | str | None:
     return number_of(value)
 
 
-def _policies(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
-    kinds = {policy.name: policy for policy in found.policies}
+def _policies(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+    kinds = {policy.name: policy for policy in result.policies}
     called = short_names([row.policy for row in rows], always=True)
     for row in rows:
         policy = kinds[row.policy.name]
@@ -182,12 +182,12 @@ def _policies(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]
         }
 
 
-def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]) -> Json:
+def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]) -> Json:
     """Differences of all policies to each of some baselines, policy minus baseline, by baseline.
 
     To the run's own baseline their limits hold for all such differences, to any other for all pairs of policies.
     """
-    first = [number[one] for one in (found.baseline, found.leader) if one is not None and one in number]
+    first = [number[one] for one in (result.baseline, result.leader) if one is not None and one in number]
     usual = [place for place, row in enumerate(rows) if not row.policy.diagnostic and row.quality is not None]
     most = max(2, min(BASELINES, DIFFERENCES // max(len(rows), 1)))
     value = {place: row.quality.estimate for place, row in enumerate(rows) if row.quality is not None}
@@ -198,7 +198,7 @@ def _pairs(found: Findings, results: RankedInput, rows: Sequence[Ranked], number
         for base in _baselines(rows, first, usual, most) if base in value
     }  # fmt: skip
     if len(value) > 1:
-        _tell_all_pairs(differences, found, rows, number)
+        _tell_all_pairs(differences, result, rows, number)
     if results.baseline in number and (baseline := number[str(results.baseline)]) in differences:
         _tell_own(differences[baseline], rows, results.level)
     return {
@@ -226,21 +226,21 @@ def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int
 Told = dict[int, list[Json | None]]
 
 
-def _tell_all_pairs(made: Told, found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
+def _tell_all_pairs(differences: Told, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
     """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
     try:
-        pairs = compare(found, None, None, None, None).pairs
+        pairs = compare(result, None, None, None, None).pairs
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
         return
-    for base, entries in made.items():
+    for base, entries in differences.items():
         for pair in against(pairs, rows[base].policy.name).rename({"p_value": "p"}).iter_rows(named=True):
             if (one := entries[number[pair["policy"]]]) is not None:
                 one |= {name: number_of(pair[name]) for name in one}
 
 
-def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
+def _tell_own(entries: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
     """Adds the limits that hold for all differences to the run's own baseline."""
-    for entry, row in zip(own, rows, strict=True):
+    for entry, row in zip(entries, rows, strict=True):
         if entry is not None and row.difference is not None:
             entry |= {
                 "difference": number_of(row.difference.estimate),
@@ -251,17 +251,17 @@ def _tell_own(own: Sequence[Json | None], rows: Sequence[Ranked], level: float) 
             }
 
 
-def _sweeps(found: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
     """Every sweep with its keys and their values: for each setting the place of its value of each key, and its policy.
 
     A gate with every threshold has the means of all of them; those that are no policies have no limits.
     """
     swept: dict[str, list[Any]] = {}
-    for policy in found.policies:
+    for policy in result.policies:
         if policy.swept and policy.sweep_size > 1:
             swept.setdefault(policy.sweep, []).append(policy)
     for sweep, members in swept.items():
-        thresholds = None if found.thresholds is None else found.thresholds.filter(policy=sweep).sort("threshold")
+        thresholds = None if result.thresholds is None else result.thresholds.filter(policy=sweep).sort("threshold")
         if thresholds is not None and len(thresholds):
             yield _all_thresholds(sweep, members, thresholds, number)
             continue
@@ -301,11 +301,11 @@ def _said(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
-def _headroom(found: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
+def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
     """What policies capture of the headroom; None where no policy sees gold."""
     gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
     try:
-        room = headroom(found, gaps)
+        room = headroom(result, gaps)
     except ThinkbackError:
         return None
     measures: dict[str, list[Any]] = {}
@@ -330,8 +330,8 @@ def _curves(curves: pl.DataFrame) -> list[Json]:
     ]
 
 
-def _left_out(found: Findings) -> Iterator[tuple[str, str, str]]:
-    for name, why in found.dropped.items():
+def _left_out(result: Findings) -> Iterator[tuple[str, str, str]]:
+    for name, why in result.dropped.items():
         yield "policy", printable(name), _in_plain_text(why)
-    for name, why in found.excluded.items():
+    for name, why in result.excluded.items():
         yield "example", printable(name), _in_plain_text(why)

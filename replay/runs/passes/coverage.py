@@ -42,10 +42,10 @@ class _BaselineSet:
     own: tuple[int, float] = (0, 0.0)
     kept: tuple[int, float] = (0, 0.0)
 
-    def add(self, names: Sequence[str], served: np.ndarray, correct: np.ndarray) -> None:
+    def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
         """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
-        mine, keep = served[names.index(self.name)], served.all(axis=0)
-        for name, count in zip(names, (mine & ~served).sum(axis=1), strict=True):
+        mine, keep = complete[names.index(self.name)], complete.all(axis=0)
+        for name, count in zip(names, (mine & ~complete).sum(axis=1), strict=True):
             if count:
                 self.lost[name] += int(count)
         self.covered += int(mine.sum())
@@ -135,7 +135,7 @@ class Coverage:
         yield from _note_underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
-def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
+def coverage_of(record: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
     """What some policies cover of what was gathered; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
@@ -146,7 +146,7 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: 
     by_some = first = 0
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}
-    for block in gathered.blocks:
+    for block in record.blocks:
         reason = reported.values(block.slabs[REASON], everyone, first, 0, len(block)).astype(np.int64)
         complete = reason == SERVED
         keep = complete.all(axis=0)
@@ -168,7 +168,7 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: 
         masks.append(keep)
         first += len(block)
     read = needs.pools | set(needs.slices.values())
-    numbers = gathered.versions.numbers_of(policies)
+    numbers = record.versions.numbers_of(policies)
     return Coverage(
         policies=policies,
         keep=np.concatenate(masks),
@@ -178,17 +178,17 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: 
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
         baseline=baseline_set,
-        **_told(gathered, read, numbers, masks),
+        **_told(record, read, numbers, masks),
     )
 
 
-def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: Sequence[np.ndarray]) -> dict[str, Any]:
+def _told(record: Gathered, read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]) -> dict[str, Any]:
     """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
     unscored = dict[tuple[str, str, Unscored], Counter[str]]()
-    for block, keep in zip(gathered.blocks, kept, strict=True):
+    for block, keep in zip(record.blocks, masks, strict=True):
         tally = block.tally
         for name in tally.valid.keys() & read:
             valid[name] += tally.valid[name]
@@ -327,7 +327,7 @@ def _note_unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> 
 
 
 def _note_baseline(
-    name: str, kept: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
+    name: str, shared_n: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
 ) -> Iterator[Note]:
     """That the baseline's number is over fewer examples than it covers, because of other policies."""
     if not lost:
@@ -341,8 +341,8 @@ def _note_baseline(
         text = f"; it is right on {first} of the first and on {here} of the second"
     yield note(
         BASELINE_SET,
-        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {kept:,}: on "
-        f"the rest others lack calls or values ({who}{more}){text}",
+        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {shared_n:,}: "
+        f"on the rest others lack calls or values ({who}{more}){text}",
         [name, *most_first],
     )
 
@@ -357,9 +357,9 @@ def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
         )
 
 
-def _note_unscored(found: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
+def _note_unscored(unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
     """Valid traces without a score that policies take in another way than as a reason to leave examples out."""
-    for (pool, verifier, way), policies in sorted(found.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
+    for (pool, verifier, way), policies in sorted(unscored.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
         traces = counted(max(policies.values()), "valid trace")  # of several policies the caps are nested
         lowest = "" if way.fill is None else f" ({way.fill:g})"
         yield note(

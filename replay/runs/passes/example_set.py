@@ -22,11 +22,11 @@ class ExampleSet:
     frame: pl.DataFrame  # example_id, dataset, labels, gold, cluster and whatever `by` names
     labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
 
-    def gold_codes(self, kept: pl.DataFrame) -> np.ndarray | None:
+    def gold_codes(self, examples: pl.DataFrame) -> np.ndarray | None:
         """Gold of each example as an index into the labels, -1 where it has none."""
         if self.labels is None:
             return None
-        return kept.select(label_codes("gold", self.labels)).to_series().fill_null(-1).to_numpy()
+        return examples.select(label_codes("gold", self.labels)).to_series().fill_null(-1).to_numpy()
 
 
 def label_codes(column: str, labels: Sequence[str]) -> pl.Expr:

@@ -187,14 +187,14 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     return pl.concat(frames)
 
 
-def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
+def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
-    acts = made["intervened"].estimate
+    acts = metric_bands["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
-    result = dict(made)
+    result = dict(metric_bands)
     for name in ("fix", "flip", "intervened"):
-        if name in made:
-            band = made[name]
+        if name in metric_bands:
+            band = metric_bands[name]
             still = never & (band.estimate == 0)
             low, high, band_low, band_high = (
                 np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)

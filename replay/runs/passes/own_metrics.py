@@ -126,23 +126,23 @@ def check_ranking(
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
 
-def with_unvalued(made: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
+def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
     """A summary in which ratios of what no policy has have rows without a value, and a note that says so."""
-    there = set(made.summary["metric"].unique())
+    there = set(summary.summary["metric"].unique())
     lacking = [column for column in columns if column.computed == "ratio" and column.metric not in there]
     if not lacking:
-        return made
+        return summary
     names = [str(column.metric) for column in lacking]
-    policies = made.summary["policy"].unique(maintain_order=True).to_list()
+    policies = summary.summary["policy"].unique(maintain_order=True).to_list()
     notes = (
         note("no_ratio", f"{column.label}: no policy has {listed(_lacking(column, there))}: no value", policies, [name])
         for column, name in zip(lacking, names, strict=True)
     )
     return replace(
-        made,
-        summary=_without_value(made.summary, ["policy"], names),
-        comparisons=_without_value(made.comparisons, ["policy", "baseline"], names),
-        notes=(*made.notes, *notes),
+        summary,
+        summary=_without_value(summary.summary, ["policy"], names),
+        comparisons=_without_value(summary.comparisons, ["policy", "baseline"], names),
+        notes=(*summary.notes, *notes),
     )
 
 

@@ -76,9 +76,9 @@ def _gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
     return record
 
 
-def _expanded(gathered: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
+def _expanded(record: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
     """The policies with up to 200 thresholds in the place of every one."""
-    versions, policies, places = gathered.versions, list[Policy](), list[np.ndarray]()
+    versions, policies, places = record.versions, list[Policy](), list[np.ndarray]()
     acting: dict[int, tuple[Acting | None, Acting | None]] = {}
     sweeps = []
     for policy, place in zip(versions.policies, versions.places, strict=True):
@@ -87,7 +87,7 @@ def _expanded(gathered: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Swe
             policies.append(policy)
             places.append(place)
             continue
-        parts = [block.branches[policy.name] for block in gathered.blocks]
+        parts = [block.branches[policy.name] for block in record.blocks]
         sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples.frame))
         signal = np.concatenate([part.every_signal for part in parts])
         always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
@@ -118,12 +118,12 @@ def _left(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, stri
     return reported.some(left)
 
 
-def _decided(gathered: Gathered, reported: Reported, keep: np.ndarray) -> Reported:
+def _decided(record: Gathered, reported: Reported, keep: np.ndarray) -> Reported:
     """With the examples, of those compared, on which policies that rank them all act."""
-    rankings = gathered.versions.rankings
+    rankings = record.versions.rankings
     if not rankings:
         return reported
-    acts = {name: _acting(gathered, name, ranking.share, keep) for name, ranking in rankings.items()}
+    acts = {name: _acting(record, name, ranking.share, keep) for name, ranking in rankings.items()}
     acting = dict(reported.acting)
     for number, policy in enumerate(reported.policies):
         itself, other = acting.get(number, (None, None))
@@ -133,10 +133,10 @@ def _decided(gathered: Gathered, reported: Reported, keep: np.ndarray) -> Report
     return replace(reported, acting=acting)
 
 
-def _acting(gathered: Gathered, name: str, share: float, keep: np.ndarray) -> Acting:
+def _acting(record: Gathered, name: str, share: float, keep: np.ndarray) -> Acting:
     """floor(r n + 0.5) of the n examples kept, by gain; ties: fewer action tokens, then example_id."""
-    gained, tokens = (np.concatenate([block.gains[name][i] for block in gathered.blocks])[keep] for i in (0, 1))
-    ids = np.array([str(one).encode() for one in gathered.ids.filter(keep)], dtype=object)
+    gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
+    ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)
     place = np.argsort(np.argsort(ids))
     order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), np.nan_to_num(-gained, nan=np.inf)))
     rank = np.full(len(keep), np.inf)

@@ -137,20 +137,20 @@ class ServedOutcomes:
             series = {name: self._column(name, chunk, names, chosen) for name in wanted}
             yield pl.DataFrame(series, schema={name: self.schema[name] for name in wanted})
 
-    def _column(self, name: str, piece: _ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
+    def _column(self, name: str, chunk: _ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
         """One column of a chunk, policy after policy."""
-        size = piece.size
+        size = chunk.size
         if name == "policy":
             return names.gather(np.repeat(chosen, size))
         if name == "example_id":
-            return pl.concat([piece.block.ids.gather(piece.chosen)] * len(chosen))
+            return pl.concat([chunk.block.ids.gather(chunk.chosen)] * len(chosen))
         if name == "answer":
-            return words_of(piece.values(WORD, chosen, 0, size), piece.block.vocabulary)
+            return words_of(chunk.values(WORD, chosen, 0, size), chunk.block.vocabulary)
         if name == "answers":
-            return _answers(piece, chosen)
+            return _answers(chunk, chosen)
         if name == "ending":
-            return words_of(piece.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
-        return pl.Series(piece.values(name, chosen, 0, size).ravel(), nan_to_null=True)
+            return words_of(chunk.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
+        return pl.Series(chunk.values(name, chosen, 0, size).ravel(), nan_to_null=True)
 
     def write(self, path: Path) -> None:
         """The table as a Parquet file."""
@@ -165,16 +165,16 @@ def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
-def _answers(piece: _ServedPiece, policies: Ints) -> pl.Series:
+def _answers(chunk: _ServedPiece, policies: Ints) -> pl.Series:
     """The answers with their shares of means over several rows, null of single rows."""
-    shares, rows = piece.block.shares, len(policies) * piece.size
-    entries = [] if shares is None else list(_entries(piece, shares, policies))
+    shares, rows = chunk.block.shares, len(policies) * chunk.size
+    entries = [] if shares is None else list(_entries(chunk, shares, policies))
     if shares is None or not entries:
         return pl.Series([None] * rows, dtype=ANSWERS)
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
     answers = (
         pl.DataFrame({"row": row, "share": shares.share[which]})
-        .with_columns(answer=words_of(_null_words(shares.word[which]), piece.block.vocabulary))
+        .with_columns(answer=words_of(_null_words(shares.word[which]), chunk.block.vocabulary))
         .group_by("row", "answer")
         .agg(pl.col("share").sum())
         .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
@@ -189,18 +189,18 @@ def _null_words(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _entries(piece: _ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _entries(chunk: _ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, entry of the shares), policy by policy."""
-    place = np.full(len(piece.block), -1)
-    place[piece.chosen] = np.arange(piece.size)
+    place = np.full(len(chunk.block), -1)
+    place[chunk.chosen] = np.arange(chunk.size)
     for number, policy in enumerate(policies.tolist()):
-        counts = piece.reported.versions(policy, piece.first, piece.first + len(piece.block))
+        counts = chunk.reported.versions(policy, chunk.first, chunk.first + len(chunk.block))
         for version in np.unique(counts):
             start, stop = np.searchsorted(shares.version, [version, version + 1])
             example = shares.example[start:stop]
             on = np.flatnonzero((counts[example] == version) & (place[example] >= 0))
             if len(on):
-                yield number * piece.size + place[example[on]], start + on
+                yield number * chunk.size + place[example[on]], start + on
 
 
 class FrameWriter:

@@ -123,12 +123,12 @@ class Reported:
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
-    def values(self, slab: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
+    def values(self, column: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
-        numbers = slab.rows(self.places[policies, 0], start, stop)
+        numbers = column.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):
             policy = int(policies[row])
             several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
             place = (counts[:, None] == several).argmax(axis=1)
-            numbers[row] = slab.rows(several, start, stop)[place, np.arange(len(place))]
+            numbers[row] = column.rows(several, start, stop)[place, np.arange(len(place))]
         return numbers

@@ -118,13 +118,13 @@ class Result(Findings):
         return self.figure("frontier", width=width, title=title, cost=cost)
 
     @checks_arguments(name="the name of a figure")
-    def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **asked: Any) -> Figure:
+    def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **options: Any) -> Figure:
         """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores` or `gates`.
 
-        docs/results.md says what each shows and is `asked`, as in `figure_data`.
+        docs/results.md says what each shows and is `options`, as in `figure_data`.
         Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
         """
-        return self.figure_data(name, **asked).draw(width=inches(width), title=title)
+        return self.figure_data(name, **options).draw(width=inches(width), title=title)
 
     @checks_arguments(name="the name of a figure", policies="names of policies")
     def figure_data(
@@ -295,7 +295,7 @@ class Result(Findings):
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
         return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
 
-    def _saved(self, **asked: bool) -> SavedFolder:
+    def _saved(self, **parts: bool) -> SavedFolder:
         """The folder of a loaded result. Raises where it lacks a part that is asked for."""
         folder = self.folder
         if folder is None:
@@ -307,7 +307,7 @@ class Result(Findings):
             "curves": folder.has(f"{CURVES}.parquet"),
             "headroom": folder.has(GAPS),
         }
-        for part in (part for part, wanted in asked.items() if wanted and not has[part]):
+        for part in (part for part, wanted in parts.items() if wanted and not has[part]):
             raise UnsuitableError(WITHOUT.format(part=part))
         return folder
 

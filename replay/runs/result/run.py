@@ -196,32 +196,32 @@ def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
     return replay
 
 
-def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
+def _check_groups(frame: pl.DataFrame, by: Sequence[str]) -> None:
     """Raise where there would be too many groups."""
-    count = kept.select(by).n_unique() if by else 0
+    count = frame.select(by).n_unique() if by else 0
     if count > MOST_GROUPS:
         raise LimitError(f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
 
 
 def _provenance(
     log: Log,
-    served: Coverage,
+    coverage: Coverage,
     policies: Sequence[PolicyRecord],
     statistics: Summary,
     settings: Settings,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     notes: tuple[Note, ...],
 ) -> dict[str, Any]:
     return {
         "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
         "policies": [policy.settings for policy in policies],
-        **asked,
+        **request,
         **asdict(settings),
         "leader": statistics.leader,
-        "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
-        "policies_dropped": dict(served.dropped),
-        "verifications_free": {name: sorted(lacking) for name, lacking in sorted(served.free.items()) if lacking},
-        "surrogate_s_per_example": served.order_s_per_example,
+        "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(coverage.excluded)},
+        "policies_dropped": dict(coverage.dropped),
+        "verifications_free": {name: sorted(lacking) for name, lacking in sorted(coverage.free.items()) if lacking},
+        "surrogate_s_per_example": coverage.order_s_per_example,
         "notes": [note.record() for note in notes],
         "versions": versions(),
     }

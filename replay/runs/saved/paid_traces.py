@@ -175,12 +175,12 @@ _STOPS: Schema = {
 }  # fmt: skip
 
 
-def _stops(block: LogBlock, told: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
+def _stops(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
     """Rows of `stops`: of the examples where a part paid anything."""
-    on, chosen = np.flatnonzero((told.steps > 0) | (told.generated > 0) | (told.verified > 0)), one.path.chosen
+    on, chosen = (np.flatnonzero((paid.steps > 0) | (paid.generated > 0) | (paid.verified > 0)), one.path.chosen)
     slices = None if chosen is None else pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on])
-    orders = {"order": told.order, "generation_order": told.generation, "verification_order": told.verification}
-    counts = {"steps": told.steps, "generated": told.generated, "verified": told.verified, "empty": told.empty}
+    orders = {"order": paid.order, "generation_order": paid.generation, "verification_order": paid.verification}
+    counts = {"steps": paid.steps, "generated": paid.generated, "verified": paid.verified, "empty": paid.empty}
     return _frame(
         _STOPS,
         {
@@ -192,9 +192,9 @@ def _stops(block: LogBlock, told: _PaidPart, one: PathPart, part: int, policy: s
         },
         policy=policy,
         part=part,
-        verifier=told.verifier,
-        lowest=told.lowest,
-        given_up_by=told.given_up_by,
+        verifier=paid.verifier,
+        lowest=paid.lowest,
+        given_up_by=paid.given_up_by,
     )
 
 
@@ -236,43 +236,43 @@ def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
             generation, generated = none - 1, none
 
 
-def _walked_part(segment: CallSegment, found: Reveals, orders: _Orders) -> _PaidPart:
+def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _PaidPart:
     """What a walk along an order paid."""
     if segment.place is None or segment.count is None:
         raise ValueError("a walk has the places of its traces")
-    rules = np.full(len(found.steps), found.rule, dtype=object)
-    plain = np.full(len(found.steps), GENERATION, dtype=object)
+    rules = np.full(len(reveals.steps), reveals.rule, dtype=object)
+    plain = np.full(len(reveals.steps), GENERATION, dtype=object)
     there = segment.count > 0
     generation = orders.number(
-        found.generation, _Walked(found.slice, plain, segment.place, segment.count, there, cut=found.cut)
+        reveals.generation, _Walked(reveals.slice, plain, segment.place, segment.count, there, cut=reveals.cut)
     )
     order = generation
-    if found.order != found.generation:
+    if reveals.order != reveals.generation:
         order = orders.number(
-            found.order,
-            _Walked(found.slice, rules, found.samples, found.steps, there, found.generated, int(generation[0])),
+            reveals.order,
+            _Walked(reveals.slice, rules, reveals.samples, reveals.steps, there, reveals.generated, int(generation[0])),
         )
     verification, verified = np.full(len(order), -1), np.zeros(len(order), dtype=np.int64)
     verifier = lowest = None
-    if (by := found.verifying) is not None:
+    if (by := reveals.verifying) is not None:
         verifier, lowest = by.verifier, by.lowest
-        on = segment.calls[found.slice, verifier].among > 0
-        samples, verified = _among(found.samples, found.steps, on)
+        on = segment.calls[reveals.slice, verifier].among > 0
+        samples, verified = _among(reveals.samples, reveals.steps, on)
         how = np.where(by.together, TOGETHER, VERIFIED).astype(object)
-        same = by.order == found.order
-        walked = _Walked(found.slice, how, samples, verified, verified > 0)
+        same = by.order == reveals.order
+        walked = _Walked(reveals.slice, how, samples, verified, verified > 0)
         verification = order if same else orders.number(by.order, walked)
     return _PaidPart(
         order=order,
-        steps=found.steps,
+        steps=reveals.steps,
         generation=generation,
         generated=segment.count,
         verification=verification,
         verified=verified,
-        empty=found.empty,
+        empty=reveals.empty,
         verifier=verifier,
         lowest=lowest,
-        given_up_by=None if found.cut is None else found.cut.verifier,
+        given_up_by=None if reveals.cut is None else reveals.cut.verifier,
     )
 
 

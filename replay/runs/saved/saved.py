@@ -74,9 +74,9 @@ def seal_found(result: Findings, folder: Path) -> None:
     write_sealed(folder, record)
 
 
-def _statistics(made: Summary) -> dict[str, Any]:
-    notes = [note.record() for note in made.notes]
-    return {"leader": made.leader, "n": made.n, "judged": made.judged, "seconds": made.seconds, "notes": notes}
+def _statistics(summary: Summary) -> dict[str, Any]:
+    notes = [note.record() for note in summary.notes]
+    return {name: getattr(summary, name) for name in ("leader", "n", "judged", "seconds")} | {"notes": notes}
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,16 +231,16 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str, Any]) -> Summary:
+def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: Mapping[str, Any]) -> Summary:
     return Summary(
         summary=frames["summary"],
         comparisons=frames["comparisons"],
         metric=metric,
-        leader=told["leader"],
-        n=told["n"],
-        judged=told["judged"],
-        seconds=told["seconds"],
-        notes=tuple(map(_note, told["notes"])),
+        leader=statistics["leader"],
+        n=statistics["n"],
+        judged=statistics["judged"],
+        seconds=statistics["seconds"],
+        notes=tuple(map(_note, statistics["notes"])),
         ranks=frames["ranks"],
     )
 
@@ -261,10 +261,10 @@ def _column(record: Mapping[str, Any]) -> OutcomeColumn:
     return OutcomeColumn(**{**record, "ratio": tuple(record["ratio"])})
 
 
-def pack(found: Findings, write: Callable[[Path], None]) -> bytes:
+def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
     """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
     held, scratch = io.BytesIO(), Scratch()
-    folder = found.folder
+    folder = result.folder
     if folder is None:
         write(scratch.path)
         folder = read_found(scratch.path)["folder"]

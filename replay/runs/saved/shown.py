@@ -47,28 +47,28 @@ BEST = 3
 """Policies that the shortest form of a result names."""
 
 
-def ranked_input(found: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
+def ranked_input(result: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
     """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
-    summariser = found.summariser
+    summariser = result.summariser
     named = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     return RankedInput(
-        summary=found.summary,
-        comparisons=found.comparisons,
-        policies=tuple(policy_row(p) for p in found.policies),
-        n=found.statistics.n,
-        title=f"Policies on {found.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
+        summary=result.summary,
+        comparisons=result.comparisons,
+        policies=tuple(policy_row(p) for p in result.policies),
+        n=result.statistics.n,
+        title=f"Policies on {result.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
         metric=summariser.metric,
         by_cost=named,
         baseline=summariser.baseline,
-        leader=found.leader,
+        leader=result.leader,
         margin=margin,
-        simulated=found.simulated,
+        simulated=result.simulated,
         seed=summariser.settings.seed,
         resamples=summariser.settings.resamples,
         level=summariser.settings.level,
         method=summariser.settings.method,
-        notes=found.notes,
-        ranks=found.ranks,
+        notes=result.notes,
+        ranks=result.ranks,
         columns=summariser.columns,
     )
 
@@ -80,7 +80,7 @@ def policy_row(policy: PolicyRecord) -> PolicyRow:
     )
 
 
-def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
+def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
     """The same for each group of `by`."""
     return [
         replace(
@@ -91,9 +91,9 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
             n=statistics.n,
             leader=statistics.leader,
             notes=statistics.notes,
-            title=", ".join(f"{column} = {value}" for column, value in zip(found.by, group, strict=True)),
+            title=", ".join(f"{column} = {value}" for column, value in zip(result.by, group, strict=True)),
         )
-        for group, statistics in found.groups.items()
+        for group, statistics in result.groups.items()
     ]
 
 
@@ -111,7 +111,7 @@ def printed_tables(
 
 
 def write_shown(
-    found: Findings,
+    result: Findings,
     ranked: RankedInput,
     folder: Path,
     width: float = WIDTH,
@@ -125,7 +125,7 @@ def write_shown(
     `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. The table in LaTeX and the
     groups are given back.
     """
-    table, groups = chosen(ranked, columns, ROWS), group_inputs(found, ranked)
+    table, groups = chosen(ranked, columns, ROWS), group_inputs(result, ranked)
     on_paper = RowLimits(ROWS, most=most)
     printed = chosen(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
@@ -163,28 +163,28 @@ def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits |
     return table.only(columns) if columns else table
 
 
-def in_short(found: Findings) -> Iterator[str]:
+def in_short(result: Findings) -> Iterator[str]:
     """A few lines: what was compared on what, and who leads."""
-    marked = " (simulated)" if found.simulated else ""
-    policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
-    yield f"Result: {policies} on {examples} of {found.log_name}{marked}"
-    ranked = [row for row in rank(ranked_input(found)) if row.place is not None]
-    column = metric_column(found.summariser.metric, found.columns)
+    marked = " (simulated)" if result.simulated else ""
+    policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
+    yield f"Result: {policies} on {examples} of {result.log_name}{marked}"
+    ranked = [row for row in rank(ranked_input(result)) if row.place is not None]
+    column = metric_column(result.summariser.metric, result.columns)
     form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)
     for row in ranked[:BEST]:
         if row.quality is not None:
             yield f"  {row.place}. {row.policy.name}: {column.heading} {form.show(row.quality)}"
     if len(ranked) > BEST:
         yield f"  … {len(ranked) - BEST} more"
-    yield from (f"  {what}" for what in _left_out(found))
+    yield from (f"  {what}" for what in _left_out(result))
 
 
-def _left_out(found: Findings) -> Sequence[str]:
+def _left_out(result: Findings) -> Sequence[str]:
     lines = []
-    if found.baseline is not None:
-        lines.append(f"baseline: {found.baseline}")
-    if found.dropped:
-        lines.append(f"dropped: {counted(len(found.dropped), 'policy', 'policies')}")
-    if found.excluded:
-        lines.append(f"left out: {counted(len(found.excluded), 'example')}")
+    if result.baseline is not None:
+        lines.append(f"baseline: {result.baseline}")
+    if result.dropped:
+        lines.append(f"dropped: {counted(len(result.dropped), 'policy', 'policies')}")
+    if result.excluded:
+        lines.append(f"left out: {counted(len(result.excluded), 'example')}")
     return lines

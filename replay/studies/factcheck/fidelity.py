@@ -360,10 +360,10 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
             yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
 
 
-def _one_order(log: Log, asked: Mapping[str, Any]) -> dict[int, float]:
+def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
     """By budget, the standard deviation of macro-F1 over one random order, in points."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
-    pool_budgets = budgets(log, orders=orders, **{**asked, "resamples": 1})
+    pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})
     of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))
     spread = of_orders.group_by("k").agg(100 * pl.col("estimate").std())
     return dict(spread.iter_rows())

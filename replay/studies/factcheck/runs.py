@@ -420,9 +420,9 @@ class MethodOfRun:
         return None if self.name == against else self.cells.change(self.name, metric, against)
 
 
-def claims_told(log: Log, reported: int, asked: int, dev: str | None) -> Iterator[Note]:
+def claims_told(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
     """How many claims are reported of those asked about, and how many are not because they are learnt from."""
-    of = "" if reported == asked else f" of the {asked:,} that are asked about"
+    of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
         learnt = len(matching(log, dev, "dev"))
@@ -477,8 +477,8 @@ def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str]
         return Methods(None, setting.verifier, setting.cap, dict.fromkeys(methods, str(error)))
 
 
-def with_device_seconds(log: Log, setting: FactcheckSetting, made: Methods) -> Methods:
+def with_device_seconds(log: Log, setting: FactcheckSetting, methods: Methods) -> Methods:
     """The same with the device seconds of its parts, where euros come of these."""
-    if made.result is None or made.priced_by != "device_s":
-        return made
-    return replace(made, device_s=device_seconds(log, setting.pool, made.result, setting.settings))
+    if methods.result is None or methods.priced_by != "device_s":
+        return methods
+    return replace(methods, device_s=device_seconds(log, setting.pool, methods.result, setting.settings))

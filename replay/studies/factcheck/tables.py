@@ -279,9 +279,9 @@ def _runtime(study: Study) -> Iterator[Row]:
         yield Row((TITLES[name],), values=values, **study.published("B.2", method=name))
 
 
-def _sum(found: Iterable[float | None]) -> float | None:
+def _sum(addends: Iterable[float | None]) -> float | None:
     """The sum of numbers that are all known."""
-    values = list(found)
+    values = list(addends)
     return None if None in values else sum(value or 0 for value in values)
 
 

@@ -46,12 +46,12 @@ def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
 
 
-def shown(found: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+def shown(interval: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
     """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
-    if found is None:
+    if interval is None:
         return None
-    middle = found.difference if isinstance(found, PairedInterval) else found.estimate
-    return ShownInterval.of((middle, found.low, found.high), scale)
+    middle = interval.difference if isinstance(interval, PairedInterval) else interval.estimate
+    return ShownInterval.of((middle, interval.low, interval.high), scale)
 
 
 def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
@@ -59,9 +59,9 @@ def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval 
     return lambda one: shown(getattr(one, name), scale)
 
 
-def estimate(found: Any) -> float | None:
+def estimate(entry: Any) -> float | None:
     """The estimate of a cell."""
-    return None if found is None else found.estimate
+    return None if entry is None else entry.estimate
 
 
 def reasons(missing: Mapping[str, str]) -> list[str]:

@@ -72,25 +72,25 @@ def filed(dataset: str) -> str:
 
 
 def record_of(
-    study: str, parts: Sequence[P], own: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
+    study: str, parts: Sequence[P], entries: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """What run.json holds of a study: the record of its data set, or those of all where there are several.
 
-    A record begins with the study and its log; then stand the study's `own` entries and those of its run.
+    A record begins with the study and its log; then stand the study's `entries` entries and those of its run.
     """
-    records = {part.dataset: {"study": study, "log": None, **own(part), **run(part)} for part in parts}
+    records = {part.dataset: {"study": study, "log": None, **entries(part), **run(part)} for part in parts}
     return next(iter(records.values())) if len(parts) == 1 else {"study": study, "datasets": records}
 
 
-def told_log(made: Mapping[str, Any], simulated: bool) -> str:
+def told_log(provenance: Mapping[str, Any], simulated: bool) -> str:
     """The log of a run, of its record, as the first list of a report says it."""
-    log = made["log"]
+    log = provenance["log"]
     return f"log: {log['name']}{' (simulated)' if simulated else ''}, SHA-256 {log.get('sha256', 'unknown')}"
 
 
-def told_intervals(made: Mapping[str, Any]) -> str:
+def told_intervals(provenance: Mapping[str, Any]) -> str:
     """How intervals are made, of the record of a run."""
-    return f"intervals: {made['resamples']:,} resamples, level {made['level']:g}, seed {made['seed']}"
+    return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,12 @@ class _Named(Protocol):
 P = TypeVar("P", bound=_Named)
 
 
-def said_of(parts: Sequence[P], told: Callable[[P], Iterable[str]]) -> list[str]:
+def said_of(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
     """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
 
     Empty lines are left out.
     """
-    by_part = [(part.dataset, [line for line in told(part) if line]) for part in parts]
+    by_part = [(part.dataset, [line for line in describe(part) if line]) for part in parts]
     lines: list[str] = []
     for dataset, part_lines in by_part:
         for line in part_lines:
@@ -197,13 +197,13 @@ class Sheet(Generic[P]):
 
 
 def listed(
-    found: Iterable[Mapping[str, Any]], heads: Sequence[str], interval: str = "", key: str = "", scale: float = 100.0
+    records: Iterable[Mapping[str, Any]], heads: Sequence[str], interval: str = "", key: str = "", scale: float = 100.0
 ) -> Iterator[Row]:
     """A row for each of a frame: `heads` are the columns of its first cells, the others are its values.
 
     `interval` names the column of estimates; with its ends in `low` and `high` it is the cell `key`, times `scale`.
     """
-    for row in found:
+    for row in records:
         values = dict(row)
         if interval:
             values[key or interval] = ShownInterval.of((row[interval], row["low"], row["high"]), scale)
@@ -230,16 +230,16 @@ class Surroundings(Generic[P]):
     gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
 
 
-def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], around: Surroundings[P]) -> dict[str, Table]:
+def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], surroundings: Surroundings[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
     return {
-        sheet.name: laid_out(sheet, parts, around)
+        sheet.name: laid_out(sheet, parts, surroundings)
         for sheet in sheets
         if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
     }
 
 
-def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Table:
+def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P]) -> Table:
     """A sheet as a table of the data sets, one after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
@@ -253,7 +253,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
     if named:
         laid.append(
             (
-                TableColumn(named, key=around.dataset or (DATASET_KEY if named == DATASET else None)),
+                TableColumn(named, key=surroundings.dataset or (DATASET_KEY if named == DATASET else None)),
                 [dataset for dataset, _ in rows],
             )
         )
@@ -269,14 +269,14 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], around: Surroundings[P]) -> Ta
             (apart if column.published.apart else laid).extend(published_cells)
     laid += apart
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
-    gaps = [gap.text for gap in around.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_notes(sheet, parts), *explained, *around.below(sheet, parts, known), *gaps)
+    gaps = [gap.text for gap in surroundings.gaps(sheet, parts) if gap.concerns(dashed)]
+    below = (*_notes(sheet, parts), *explained, *surroundings.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
-        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{around.suffix}",
+        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{surroundings.suffix}",
         columns=tuple(column for column, _ in laid),
         rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
-        above=(*([SIMULATED] if around.simulated else []), *dict.fromkeys(around.above(sheet, parts))),
+        above=(*([SIMULATED] if surroundings.simulated else []), *dict.fromkeys(surroundings.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
         printed=sheet.printed,
     )

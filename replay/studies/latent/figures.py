@@ -33,21 +33,21 @@ MOST = 41
 
 
 def _curve_of(
-    name: str, at: Sequence[float], found: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
+    name: str, at: Sequence[float], intervals: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
 ) -> PlottedCurve:
     """A line with its band of intervals."""
-    estimate, low, high = (tuple(getattr(one, key) for one in found) for key in ("estimate", "low", "high"))
+    estimate, low, high = (tuple(getattr(one, key) for one in intervals) for key in ("estimate", "low", "high"))
     return PlottedCurve(name, tuple(at), estimate, low, high, diagnostic, sees)
 
 
-def _plain(study: LatentStudy, made: Strategies, one: Strategy) -> PlottedCurve | None:
+def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> PlottedCurve | None:
     """A strategy that always draws n samples, over n."""
-    values = made.plain.get(one)
+    values = strategies.plain.get(one)
     if values is None:
         return None
-    size, level = int(made.unit.max()) + 1, study.asked.settings.level
-    intervals = [mean_of(column, made.unit, size).interval(level) for column in values.T]
-    return _curve_of(one.name, made.n.tolist(), intervals, one.sees_gold)
+    size, level = int(strategies.unit.max()) + 1, study.asked.settings.level
+    intervals = [mean_of(column, strategies.unit, size).interval(level) for column in values.T]
+    return _curve_of(one.name, strategies.n.tolist(), intervals, one.sees_gold)
 
 
 def _verifier(study: LatentStudy) -> str | None:
@@ -113,10 +113,10 @@ def _corrected(study: LatentStudy) -> list[Panel]:
     return [("", [line, _best(chosen, correction, halves[1], study.asked.settings.level)])]
 
 
-def _best(chosen: Conditional, made: Conditional, on: Strategies, level: float) -> PlottedCurve:
+def _best(chosen: Conditional, correction: Conditional, on: Strategies, level: float) -> PlottedCurve:
     thresholds = chosen.thresholds()
     best = thresholds[int(np.argmax(grid(chosen, thresholds).accuracy[:, 0]))]
-    right, samples = made.outcomes(best, 0)
+    right, samples = correction.outcomes(best, 0)
     interval = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
     return _curve_of("threshold that is best on the other half", [float(samples.mean())], [interval])
 

@@ -234,37 +234,37 @@ class LatentStudy:
         return self.pools[0]
 
 
-def study_log(log: Log, asked: LatentSetting) -> tuple[LatentStudy, ...]:
+def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     """Every data set among the examples to report on that a verifier of the study scored."""
     contents = read_contents(log)
-    _require(log, contents, asked)
-    asked = replace(asked, verifiers=_verifiers(contents, asked.verifiers), where=asked.where or reported(log))
-    ids = asked_about(log, asked.where)["example_id"]
-    train = matching_or_none(log, asked.on)
+    _require(log, contents, setting)
+    setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
+    ids = asked_about(log, setting.where)["example_id"]
+    train = matching_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
-        asked = replace(asked, where=without(asked.where, asked.on), trained=int(both.sum()))
+        setting = replace(setting, where=without(setting.where, setting.on), trained=int(both.sum()))
     ids = ids.filter(~both)
     if ids.is_empty():
         raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
-    studies = tuple(_studies(log, contents, asked, ids, train))
+    studies = tuple(_studies(log, contents, setting, ids, train))
     if not studies:
-        raise EmptyError(f"{listed(asked.verifiers)} scored no judged traces of the reported examples")
+        raise EmptyError(f"{listed(setting.verifiers)} scored no judged traces of the reported examples")
     unserved = [one.missing[FRONT] for one in studies if FRONT in one.missing]
-    if (asked.probe or asked.action) and len(unserved) == len(studies):
+    if (setting.probe or setting.action) and len(unserved) == len(studies):
         raise EmptyError(unserved[0])
     return studies
 
 
-def _require(log: Log, contents: Contents, asked: LatentSetting) -> None:
+def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
     """Raises ThinkbackError for a name that the log lacks, and for training rows that are named and not there."""
-    for pool in (asked.pool, asked.probe):
+    for pool in (setting.pool, setting.probe):
         if pool is not None:
             contents.require_pool(pool)
-    if asked.action is not None:
-        contents.require_action(asked.action)
-    if asked.on != TRAIN:
-        matching(log, asked.on, "on")
+    if setting.action is not None:
+        contents.require_action(setting.action)
+    if setting.on != TRAIN:
+        matching(log, setting.on, "on")
 
 
 def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
 
 
 def _studies(
-    log: Log, contents: Contents, asked: LatentSetting, ids: pl.Series, train: pl.Series
+    log: Log, contents: Contents, setting: LatentSetting, ids: pl.Series, train: pl.Series
 ) -> Iterator[LatentStudy]:
     drawn_at, kinds = temperatures(log), kinds_of(log)
     every = sorted(contents.pools)
@@ -290,30 +290,32 @@ def _studies(
         by_dataset.setdefault(traces.dataset, []).append(traces)
     for dataset, pool_traces in sorted(by_dataset.items()):
         pools = []
-        for traces in sorted(pool_traces, key=lambda one: _first(one, drawn_at.get(one.pool), asked)):
-            verifier = next((name for name in asked.verifiers if name in traces.scores), None)
+        for traces in sorted(pool_traces, key=lambda one: _first(one, drawn_at.get(one.pool), setting)):
+            verifier = next((name for name in setting.verifiers if name in traces.scores), None)
             if verifier is not None:
                 training = fitted.get((dataset, traces.pool))
                 pools.append(measured(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
-                dataset, log, asked, of_dataset(asked.where, dataset), of_dataset(asked.on, dataset),
+                dataset, log, setting, of_dataset(setting.where, dataset), of_dataset(setting.on, dataset),
                 _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, pool_traces, contents)
 
 
-def _first(traces: ScoredTraces, drawn_at: float | None, asked: LatentSetting) -> tuple[bool, float, float, str]:
+def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
     """Orders pools: the one that is asked for, then larger ones, of equal ones that of the highest temperature."""
     size = len(traces.right) / (int(traces.example.max()) + 1)
-    return traces.pool != asked.pool, -round(size), -(drawn_at or 0.0), traces.pool
+    return traces.pool != setting.pool, -round(size), -(drawn_at or 0.0), traces.pool
 
 
-def _with_front(study: LatentStudy, found: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
+def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
     """The same with its strategies, where the log can serve them."""
     setting = study.asked
     try:
-        pool = setting.pool or min(found, key=lambda one: _first(one, _temperature(study, one.pool), setting)).pool
+        pool = (
+            setting.pool or min(pool_traces, key=lambda one: _first(one, _temperature(study, one.pool), setting)).pool
+        )
         probe = setting.probe or _probe(study, pool)
         scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
         made = strategies(
@@ -329,12 +331,12 @@ def _with_front(study: LatentStudy, found: Sequence[ScoredTraces], contents: Con
     return replace(extended, strategies=made, front=front, chosen=chosen, gains=gains)
 
 
-def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentStudy:
+def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
     """The same with strategies of the first samples of each question, where the verifier scored these alone."""
-    if any(one.verifier == verifier for one in made.plain):
+    if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
-    source, setting = made.source, study.asked
-    first = _first_scored(study.log, verifier, source.pool, made.examples["example_id"])
+    source, setting = pool_strategies.source, study.asked
+    first = _first_scored(study.log, verifier, source.pool, pool_strategies.examples["example_id"])
     if first < FEWEST_SCORED:
         return study
     try:
@@ -350,9 +352,9 @@ def _with_scored(study: LatentStudy, made: Strategies, verifier: str) -> LatentS
     return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
 
 
-def _other_pools(study: LatentStudy, made: Strategies, contents: Contents) -> dict[str, Strategies]:
+def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Contents) -> dict[str, Strategies]:
     """Strategies of the other pools of several samples by the same model, on the same examples."""
-    source, by_pool = made.source, dict[str, Strategies]()
+    source, by_pool = pool_strategies.source, dict[str, Strategies]()
     model = study.models.get(source.pool)
     for pool in sorted(contents.pools - {source.pool, source.probe}):
         if contents.sizes[pool] == 1 or model is None or study.models.get(pool) != model:
@@ -364,8 +366,8 @@ def _other_pools(study: LatentStudy, made: Strategies, contents: Contents) -> di
             )  # fmt: skip
         except ThinkbackError:  # it cannot be voted on
             continue
-        on = one.examples["example_id"].is_in(made.examples["example_id"].implode()).to_numpy()
-        if on.sum() == len(made.unit):
+        on = one.examples["example_id"].is_in(pool_strategies.examples["example_id"].implode()).to_numpy()
+        if on.sum() == len(pool_strategies.unit):
             by_pool[pool] = one.among(on)
     return by_pool
 

@@ -235,15 +235,15 @@ def _pair(
 
 
 def _conditional_gains(
-    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
+    strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
     """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
     against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
     which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
     left out, and so are those that act as another one does on every probe.
     """
-    on = made.among(~chosen)
-    pools = {made.source.pool: made, **others}
+    on = strategies.among(~chosen)
+    pools = {strategies.source.pool: strategies, **others}
     known = set[bytes]()
     plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
@@ -271,26 +271,28 @@ def _conditional_gains(
     )
 
 
-def _selecting_gains(made: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
+def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
     """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
     examples.
     """
-    strategy = next((one for one in made.plain if one.name == name and one.verifier is not None), None)
+    strategy = next((one for one in strategies.plain if one.name == name and one.verifier is not None), None)
     if strategy is None:
         return ()
-    right, voted = made.plain[strategy], made.plain[Strategy(MAJORITY)]
-    pairs = [_pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(made.n.tolist()) if n > 1]
-    return together(pairs, made.unit, settings)
+    right, voted = strategies.plain[strategy], strategies.plain[Strategy(MAJORITY)]
+    pairs = [
+        _pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(strategies.n.tolist()) if n > 1
+    ]
+    return together(pairs, strategies.unit, settings)
 
 
-def _oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
     """At every n from 2 on, how far the best strategy of n samples is behind the oracle. The best is that of the half
     for choosing; gaps are of the other one.
     """
-    on, of = made.among(~chosen), made.among(chosen)
-    known = [one for one in made.plain if not one.sees_gold]
+    on, of = strategies.among(~chosen), strategies.among(chosen)
+    known = [one for one in strategies.plain if not one.sees_gold]
     pairs = []
-    for at, n in enumerate(made.n.tolist()):
+    for at, n in enumerate(strategies.n.tolist()):
         if n > 1:
             best = max(known, key=lambda one, at=at: float(of.plain[one][:, at].mean()))  # type: ignore[misc]
             pairs.append(_pair(on.plain[best][:, at], on.plain[Strategy(ORACLE)][:, at], str(best), float(n), int(n)))
@@ -298,17 +300,17 @@ def _oracle_gaps(made: Strategies, chosen: np.ndarray, settings: Settings) -> tu
 
 
 def gains_of(
-    made: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None,
+    strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None,
     others: Mapping[str, Strategies] | None = None,
 ) -> Gains:  # fmt: skip
     """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all;
     `others`: of further pools on the same examples.
     """
-    own = made if scored is None else scored
-    conditional, coin, elsewhere = _conditional_gains(made, front, chosen, settings, others or {})
+    own = strategies if scored is None else scored
+    conditional, coin, elsewhere = _conditional_gains(strategies, front, chosen, settings, others or {})
     return Gains(
         _selecting_gains(own, WEIGHTED, settings), _selecting_gains(own, BEST, settings), conditional, coin,
-        elsewhere, _oracle_gaps(made, chosen, settings),
+        elsewhere, _oracle_gaps(strategies, chosen, settings),
     )  # fmt: skip
 
 

@@ -521,27 +521,27 @@ def mean(values: np.ndarray, scale: float = 1.0) -> float | None:
     return None if np.isnan(values).any() else scale * float(values.mean())
 
 
-def study_log(log: Log, asked: InterventionSetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
+def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
-    matching(log, asked.where, "where")
-    chosen = _choose_all(log, asked, gate_set.datasets_of(log, asked.where))
+    matching(log, setting.where, "where")
+    chosen = _choose_all(log, setting, gate_set.datasets_of(log, setting.where))
     notes = _told_among({name: one.notes for name, one in chosen.items()})
-    return tuple(_study_dataset(log, one, asked, name) for name, one in chosen.items()), notes
+    return tuple(_study_dataset(log, one, setting, name) for name, one in chosen.items()), notes
 
 
-def _study_dataset(log: Log, chosen: _ChosenRoles, asked: InterventionSetting, dataset: str) -> DatasetStudy:
+def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting, dataset: str) -> DatasetStudy:
     """One run on one data set, against the base attempt, with the diagnostics at the primary gate's rate.
 
     Curves and reports of gates are over the examples that it compares.
     """
-    contents, where, settings = read_contents(log), of_dataset(asked.where, dataset), asked.settings
+    contents, where, settings = read_contents(log), of_dataset(setting.where, dataset), setting.settings
     policies, named = _build_policies(chosen.roles, contents)
     rivals = [policy for policy in policies if policy.name in named.interventions]
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
     policies, named = _build_policies(roles, contents)
 
     def replayed(beside: Sequence[Policy]) -> Result:
-        file = PolicyFile((*policies, *beside), prices=asked.prices)
+        file = PolicyFile((*policies, *beside), prices=setting.prices)
         return run(log, file, baseline=roles.first.name, where=where, settings=settings)
 
     branches = roles.branches(log, where)
@@ -557,7 +557,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, asked: InterventionSetting, d
     there = {policy.name for policy in result.policies}
     gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
-        result, dataset, asked, roles, named,
+        result, dataset, setting, roles, named,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
@@ -585,7 +585,7 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
             yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
 
 
-def _told_among(told: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _told_among(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Lines by data set, each once, with the names of those that it is told of where these are not all."""
-    among = {line: [name for name, group in told.items() if line in group] for lines in told.values() for line in lines}
-    return tuple(line if len(group) == len(told) else f"{line} ({', '.join(group)})" for line, group in among.items())
+    among = {line: [one for one, group in notes.items() if line in group] for lines in notes.values() for line in lines}
+    return tuple(line if len(group) == len(notes) else f"{line} ({', '.join(group)})" for line, group in among.items())
