@@ -71,9 +71,9 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise InvalidError(f"{argument(name)} is {shown(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
-        made = _as(kind, given)
-        if made is not UNFIT:
-            return made
+        value = _as(kind, given)
+        if value is not UNFIT:
+            return value
     raise InvalidError(f"{argument(name)} is {shown(given)}; it takes {takes or _named(kinds)}")
 
 
@@ -85,8 +85,8 @@ def _as(kind: Any, given: Any) -> Any:
         return None if given is None else UNFIT
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in PLAIN or (origin in LISTS and inner and inner[0] in PLAIN):
-        made = of_kind(kind if kind in PLAIN else tuple[inner[0], ...], given)  # type: ignore[valid-type]
-        return UNFIT if made is None else made
+        value = of_kind(kind if kind in PLAIN else tuple[inner[0], ...], given)  # type: ignore[valid-type]
+        return UNFIT if value is None else value
     if kind is Path:
         return given if isinstance(given, os.PathLike) else UNFIT
     known = origin or kind

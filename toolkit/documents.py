@@ -50,10 +50,10 @@ def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) 
 def parse_json(text: str, what: str) -> Any:
     """The value of a JSON text. `what` names it in errors."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
         if "\\u" in text:  # half of a sign, which nothing can write down again
-            json.dumps(found, ensure_ascii=False).encode()
-        return found
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (RecursionError, ValueError) as error:
         raise FormatError(f"{what} is not valid JSON: {unreadable(error)}") from None
 

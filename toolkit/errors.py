@@ -45,7 +45,7 @@ class ThinkbackError(Exception):
     def said(self, spell: Callable[[str], str]) -> str:
         """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
-        return in_short(_ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", line))
+        return in_short(_ARGUMENT.sub(lambda match: f"`{spell(match[1])}`", line))
 
     def about(self, subject: str) -> Self:
         """The same error, with a line that begins with what it is about."""
@@ -128,7 +128,7 @@ class RuleError(ThinkbackError):
 
 def in_short(line: str) -> str:
     """A message that can be shown: printable, with what it quotes in backticks cut in the middle where it is long."""
-    cut = _QUOTED.sub(lambda found: f"`{_cut(found[1], _PATH if '/' in found[1] else _VALUE)}`", printable(line))
+    cut = _QUOTED.sub(lambda match: f"`{_cut(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
     return _cut(cut, _LINE)
 
 

@@ -59,7 +59,7 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
     """What `make` makes beside `path`, which takes its name, synced, when the block ends well."""
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
-    made = _make_parents(target.parent)
+    parents = _make_parents(target.parent)
     temporary = beside(target, ".part")  # named before it is made: an interrupt leaves nothing
     with ExitStack() as held:
         try:
@@ -76,7 +76,7 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
         except BaseException as error:
             full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
             remove(temporary)
-            _remove_parents(made)
+            _remove_parents(parents)
             if full:
                 raise WriteError(f"cannot write `{path}`: no space left on the disk") from error
             raise
@@ -174,9 +174,9 @@ def _make_parents(parent: Path) -> list[Path]:
     return missing
 
 
-def _remove_parents(made: list[Path]) -> None:
+def _remove_parents(parents: list[Path]) -> None:
     with suppress(OSError):  # gone, or someone has put something there
-        for directory in made:
+        for directory in parents:
             directory.rmdir()
 
 

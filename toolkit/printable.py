@@ -35,8 +35,8 @@ def spreadsheet(text: str) -> str:
 
     Numbers such as `-3.2` stay numbers.
     """
-    shown = printable(text)
-    return f"'{shown}" if text.startswith(_RUN) and not _NUMBER.fullmatch(shown) else shown
+    cell = printable(text)
+    return f"'{cell}" if text.startswith(_RUN) and not _NUMBER.fullmatch(cell) else cell
 
 
 def _shown(sign: str) -> str:

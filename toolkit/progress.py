@@ -89,11 +89,11 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
             if now - drawn < PAUSE:
                 return
             drawn = now
-            shown = _drawn(title, finished, total, unit, now - began)
+            bar = _drawn(title, finished, total, unit, now - began)
             if handle is None:
-                handle = display(shown, raw=True, display_id=True)
+                handle = display(bar, raw=True, display_id=True)
             else:
-                handle.update(shown, raw=True)
+                handle.update(bar, raw=True)
 
     try:
         yield advance
@@ -106,6 +106,6 @@ def _drawn(title: str, finished: float, total: float, unit: str, seconds: float)
     """What a notebook's bar shows, with rate and time left."""
     left = f"{seconds * (total - finished) / finished:,.0f} s left" if finished else ""
     rate = f"{finished / seconds:,.1f} {unit}/s"
-    told = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"
+    text = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"
     bar = f'<progress max="{total:g}" value="{finished:g}"></progress>'
-    return {"text/plain": told, "text/html": f"{bar} <small>{html.escape(told)}</small>"}
+    return {"text/plain": text, "text/html": f"{bar} <small>{html.escape(text)}</small>"}

@@ -132,7 +132,7 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
 
     `place` names it in errors; without it, it is an argument.
     """
-    place, said = place or name.rstrip("_"), f"`{place}`" if place else argument(name.rstrip("_"))
+    place, label = place or name.rstrip("_"), f"`{place}`" if place else argument(name.rstrip("_"))
     marks, kind, optional, item = _field(cls, name)
     if marks.get("read") is not None:
         return marks["read"](given, place)
@@ -143,25 +143,25 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     if item is not None:
         return _tables(item, given, place) if _is_list(kind) else _table(item, given, place)
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
-    made = of_kind(str if known and not _is_list(kind) else kind, given)
-    if known and not _is_list(kind) and made is None:
-        raise InvalidError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
-    if made is None or not _within(made, marks):
-        raise InvalidError(f"{said} is {shown(given)}; it takes {_described(kind, marks)}")
+    value = of_kind(str if known and not _is_list(kind) else kind, given)
+    if known and not _is_list(kind) and value is None:
+        raise InvalidError(f"{label} is {shown(given)}; it takes one of {listed(known)}")
+    if value is None or not _within(value, marks):
+        raise InvalidError(f"{label} is {shown(given)}; it takes {_described(kind, marks)}")
     counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
-    for item in made if isinstance(made, tuple) else (made,):
+    for item in value if isinstance(value, tuple) else (value,):
         if counts and isinstance(item, int) and item > MOST:
-            raise InvalidError(f"{said} is {shown(item)}; it takes an integer of at most {MOST:,}")
+            raise InvalidError(f"{label} is {shown(item)}; it takes an integer of at most {MOST:,}")
         if known and item not in known:
-            raise UnknownError(f"{said} is {shown(item)}; {suggest(str(item), known)}")
-    return made
+            raise UnknownError(f"{label} is {shown(item)}; {suggest(str(item), known)}")
+    return value
 
 
 def flatten(value: Any, place: str = "") -> dict[str, Any]:
     """The settings that make a log what it is, as dotted names and JSON values; listed tables by their pool or name."""
     if dataclasses.is_dataclass(value):
-        kept = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
-        items: Iterable[tuple[str, Any]] = [(name, getattr(value, name)) for name in kept]
+        names = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
+        items: Iterable[tuple[str, Any]] = [(name, getattr(value, name)) for name in names]
     elif isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, tuple) and any(dataclasses.is_dataclass(item) for item in value):
@@ -222,8 +222,8 @@ def _described(kind: Any, marks: Mapping[str, Any]) -> str:
             return f"{name} from {bounds['low']} to {bounds['high']}"
         case ["above", "below"]:
             return f"{name} between {bounds['above']} and {bounds['below']}"
-    said = " and ".join(f"{BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
-    return f"{name}{', ' if said.startswith('at') else ' ' if said else ''}{said}"
+    text = " and ".join(f"{BOUNDS[key][0]} {bound}" for key, bound in bounds.items())
+    return f"{name}{', ' if text.startswith('at') else ' ' if text else ''}{text}"
 
 
 def _bound(bound: float) -> str:
@@ -247,23 +247,23 @@ def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
 def _number(given: Real) -> float | None:
     """None for what is no number, or too large for one."""
     try:
-        made = float(given)
+        number = float(given)
     except OverflowError:
         return None
-    return None if math.isnan(made) else made
+    return None if math.isnan(number) else number
 
 
 def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
     """None for what is no list; a set is none, for it has no order."""
     if not is_list(given) or isinstance(given, Set):
         return None
-    made = tuple(of_kind(item, one) for one in given)
-    return None if any(one is None for one in made) else made
+    items = tuple(of_kind(item, one) for one in given)
+    return None if any(one is None for one in items) else items
 
 
-def _within(made: Any, marks: Mapping[str, Any]) -> bool:
+def _within(value: Any, marks: Mapping[str, Any]) -> bool:
     bounds = [(holds, marks[key]) for key, (_, holds) in BOUNDS.items() if marks[key] is not None]
-    numbers = [one for one in (made if isinstance(made, tuple) else (made,)) if isinstance(one, int | float)]
+    numbers = [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, int | float)]
     return all(abs(number) != math.inf and holds(number, bound) for number in numbers for holds, bound in bounds)
 
 

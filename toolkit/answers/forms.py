@@ -80,8 +80,8 @@ def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str
                 f"labels `{table[folded]}` and `{label}` are one spelling (`{spelling}`) when case, spaces and"
                 " underscores do not count; read them with kind `exact`"
             )
-    found = _fold(trimmed).replace_strict(list(table), list(table.values()), default=None, return_dtype=pl.String)
-    return found.zip_with(found.is_not_null(), trimmed)
+    forms = _fold(trimmed).replace_strict(list(table), list(table.values()), default=None, return_dtype=pl.String)
+    return forms.zip_with(forms.is_not_null(), trimmed)
 
 
 def _fold(texts: pl.Series) -> pl.Series:

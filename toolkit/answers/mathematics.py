@@ -106,21 +106,21 @@ class Mathematics:
     def compare(self, pairs: Iterable[Pair]) -> dict[Pair, str]:
         """(reference, answer) -> `same`, `different`, `timed out` or `failed`, for all of `pairs`."""
         wanted = list(dict.fromkeys(pairs))
-        found = {pair: known for pair in wanted if (known := _plainly(*pair) or self._memory.get(pair)) is not None}
-        open_ = [pair for pair in wanted if pair not in found]
+        verdicts = {pair: known for pair in wanted if (known := _plainly(*pair) or self._memory.get(pair)) is not None}
+        open_ = [pair for pair in wanted if pair not in verdicts]
         if self._cache is not None:
             remembered = self._cache.get(open_)
             self.cached += len(remembered)
-            found |= remembered
+            verdicts |= remembered
             open_ = [pair for pair in open_ if pair not in remembered]
         self.asked += len(open_)
         with ThreadPoolExecutor(len(self._workers)) as pool:
             for pair, verdict in zip(open_, pool.map(self._ask, open_), strict=True):
-                found[pair] = verdict
+                verdicts[pair] = verdict
                 if self._cache is not None:
                     self._cache.put(pair, verdict)
-        self._memory |= found
-        return {pair: found[pair] for pair in wanted}
+        self._memory |= verdicts
+        return {pair: verdicts[pair] for pair in wanted}
 
     def _ask(self, pair: Pair) -> str:
         worker = self._idle.get()
@@ -153,16 +153,16 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
             raise RequiredError(f"judging mathematical answers: there is no column `{column}`")
     texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
     examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
-    asked, cached = judge.asked, judge.cached
+    before, cached = judge.asked, judge.cached
     seen = judge.compare((gold, answer) for _, gold, answers in examples if gold is not None for answer in answers)
     verdicts = dict(seen)
     wrong = [[one for one in answers if gold is None or seen[(gold, one)] != SAME] for _, gold, answers in examples]
     canonical = _group(wrong, judge, verdicts)
     found: list[tuple[str, str, str | None, bool | None]] = []
-    for (name, gold, answers), own in zip(examples, canonical, strict=True):
-        right = next((answer for answer in answers if answer not in own), None)
+    for (name, gold, answers), heads in zip(examples, canonical, strict=True):
+        right = next((answer for answer in answers if answer not in heads), None)
         for answer in answers:
-            found.append((name, answer, own.get(answer, right), None if gold is None else answer not in own))
+            found.append((name, answer, heads.get(answer, right), None if gold is None else answer not in heads))
     schema = texts.drop("gold").schema | {"_string": pl.String(), "_right": pl.Boolean()}
     table = pl.DataFrame(found, schema, orient="row")
     answered = rows.with_columns(texts["answer"])
@@ -173,7 +173,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     ends = list(verdicts.values())
     merged = int((table["answer"] != table["_string"]).sum())
     timed_out, failed = ends.count(TIMED_OUT), ends.count(FAILED)
-    return _JudgedAnswers(frame, merged, changed, judge.asked - asked, judge.cached - cached, timed_out, failed)
+    return _JudgedAnswers(frame, merged, changed, judge.asked - before, judge.cached - cached, timed_out, failed)
 
 
 def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:
@@ -190,7 +190,7 @@ def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict
     Round by round: in each every example asks about its next answer against all groups so far, so that the processes
     of `judge` have work from many examples at once.
     """
-    made: list[dict[str, str]] = [{} for _ in examples]
+    groups: list[dict[str, str]] = [{} for _ in examples]
     heads: list[list[str]] = [[] for _ in examples]
     place = 0
     while going := [number for number, answers in enumerate(examples) if len(answers) > place]:
@@ -198,11 +198,11 @@ def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict
         verdicts |= judge.compare(pairs)
         for number in going:
             answer = examples[number][place]
-            made[number][answer] = next((one for one in heads[number] if verdicts[(one, answer)] == SAME), answer)
-            if made[number][answer] == answer:
+            groups[number][answer] = next((one for one in heads[number] if verdicts[(one, answer)] == SAME), answer)
+            if groups[number][answer] == answer:
                 heads[number].append(answer)
         place += 1
-    return made
+    return groups
 
 
 def _plainly(reference: str, answer: str) -> str | None:
@@ -255,8 +255,8 @@ class _Worker:
         reply, overran = self._exchange(None, START_LIMIT_S)
         if reply is None:
             self.stop()
-            told = f"did not start within {START_LIMIT_S:g} s" if overran else "ended at its start"
-            raise PackageError(f"the process that runs math-verify {told}: try `python -c 'import math_verify'`")
+            how = f"did not start within {START_LIMIT_S:g} s" if overran else "ended at its start"
+            raise PackageError(f"the process that runs math-verify {how}: try `python -c 'import math_verify'`")
 
     def _exchange(self, request: str | None, limit_s: float) -> tuple[str | None, bool]:
         """(the reply, or None where there is none; whether the time ran out). Killing ends the reading."""
@@ -302,15 +302,15 @@ class _Cache:
             raise FormatError(f"`{path}` can't serve as the cache of comparisons: {error}") from None
 
     def get(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
-        found = {}
+        verdicts = {}
         for pair in pairs:
             row = self._database.execute(
                 "select verdict, limit_s from comparisons where reference = ? and answer = ? and version = ?",
                 (*pair, self._version),
             ).fetchone()
             if row is not None and (row[0] != TIMED_OUT or row[1] >= self._limit_s):
-                found[pair] = row[0]
-        return found
+                verdicts[pair] = row[0]
+        return verdicts
 
     def put(self, pair: Pair, verdict: str) -> None:
         row = (*pair, self._version, verdict, self._limit_s)

@@ -79,16 +79,16 @@ def number_form(text: str) -> str | None:
     spelled = text.strip()
     for pattern, by in _SPELLINGS:
         spelled = pattern.sub(by, spelled).strip()
-    found = _NUMBER.fullmatch(spelled)
-    if found is None:
+    match = _NUMBER.fullmatch(spelled)
+    if match is None:
         return None
-    value = _value(found)
+    value = _value(match)
     return None if value is None else _write(value)
 
 
-def _value(found: re.Match[str]) -> Fraction | None:
+def _value(match: re.Match[str]) -> Fraction | None:
     """The exact value of a match of `_NUMBER`; None for a zero denominator or an exponent out of bounds."""
-    part = found.groupdict()
+    part = match.groupdict()
     sign = -1 if part["sign"] == "-" else 1
     if part["whole"] is not None:
         bottom = int(part["bottom"])

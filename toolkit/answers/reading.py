@@ -57,7 +57,7 @@ def read_answers(
         ends = pl.when(pl.col("cut").fill_null(False) & ~pl.col("text").str.ends_with("\n"))
         marked = pl.col("text") + ends.then(pl.lit(_CUT)).otherwise(pl.lit(""))
         texts = pl.DataFrame({"text": texts, "cut": cut}).select(marked.alias(texts.name)).to_series()
-    found = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
+    answers = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
     for way in ways:
         if way not in WAYS:
             raise UnknownError(f"unknown way to read an answer `{way}`; {suggest(way, WAYS)}")
@@ -65,8 +65,8 @@ def read_answers(
         more = more.str.strip_chars().replace("", None)
         if cut is not None:
             more = more.clear(len(more)).zip_with(more.str.contains(_CUT, literal=True), more)
-        found = found.zip_with(found.is_not_null(), more)
-    return found
+        answers = answers.zip_with(answers.is_not_null(), more)
+    return answers
 
 
 def boxed(text: str) -> str | None:
@@ -89,14 +89,14 @@ def boxed(text: str) -> str | None:
 
 def _closing(text: str) -> dict[int, int]:
     """Where each brace that is closed has its other half."""
-    found: dict[int, int] = {}
+    places: dict[int, int] = {}
     opened: list[int] = []
     for brace in _BRACE.finditer(text):
         if brace.group() == "{":
             opened.append(brace.start())
         elif opened:
-            found[opened.pop()] = brace.start()
-    return found
+            places[opened.pop()] = brace.start()
+    return places
 
 
 def _boxes(texts: pl.Series) -> pl.Series:
@@ -104,13 +104,13 @@ def _boxes(texts: pl.Series) -> pl.Series:
     parts = texts.str.replace_all("\\fbox", "\\boxed", literal=True).str.split("\\boxed")
     last = parts.list.last().zip_with(parts.list.len() > 1, pl.Series([None], dtype=pl.String))
     last = last.str.strip_chars_start(_SPACES)
-    found = last.str.extract(_INSIDE, 1)
-    found = found.zip_with(found.is_not_null(), last.str.extract(_BARE, 1)).str.strip_chars(_SPACES)
-    odd = last.is_not_null() & found.is_null()
+    inner = last.str.extract(_INSIDE, 1)
+    inner = inner.zip_with(inner.is_not_null(), last.str.extract(_BARE, 1)).str.strip_chars(_SPACES)
+    odd = last.is_not_null() & inner.is_null()
     if not odd.any():
-        return found.alias(texts.name)
+        return inner.alias(texts.name)
     slowly = pl.Series([boxed(text) for text in texts.filter(odd).to_list()], dtype=pl.String)
-    return found.scatter(odd.arg_true(), slowly).alias(texts.name)
+    return inner.scatter(odd.arg_true(), slowly).alias(texts.name)
 
 
 def _behind_hashes(texts: pl.Series) -> pl.Series:
@@ -124,8 +124,8 @@ def _behind_hashes(texts: pl.Series) -> pl.Series:
 
 def _last_number(texts: pl.Series) -> pl.Series:
     # Twice: in `1-2-3` the first pass takes the 2 and so passes over the second minus.
-    kept = texts.str.replace_all(_EXPONENT, f"${{1}}{_MINUS}${{2}}")
-    apart = kept.str.replace_all(_OPERATOR, "${1} ${2}").str.replace_all(_OPERATOR, "${1} ${2}")
+    plain = texts.str.replace_all(_EXPONENT, f"${{1}}{_MINUS}${{2}}")
+    apart = plain.str.replace_all(_OPERATOR, "${1} ${2}").str.replace_all(_OPERATOR, "${1} ${2}")
     return apart.str.replace_all(_MINUS, "-", literal=True).str.extract_all(_LAST_NUMBER).list.last()
 
 
@@ -133,9 +133,9 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     if pattern is None:
         raise RequiredError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
     plain = texts.cast(pl.String)
-    found = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
+    matches = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
     taken = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
-    return found.select(taken.alias(texts.name)).to_series()
+    return matches.select(taken.alias(texts.name)).to_series()
 
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {

@@ -100,8 +100,8 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
         raise UnknownError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
     examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question", *OF_EXAMPLE]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
-    own = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
-    return attempts, own.rows_by_key("parent_id", named=True, include_key=True)
+    chosen = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
+    return attempts, chosen.rows_by_key("parent_id", named=True, include_key=True)
 
 
 def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
@@ -114,8 +114,8 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     several = revisions.group_by("action").agg(pl.col("pool").unique().sort()).filter(pl.col("pool").list.len() > 1)
     if len(several):
         action, pools = several.sort("action").row(0)
-        told, given = listed(pools), argument("pool")
-        raise AmbiguousError(f"action `{action}` has several pools of revisions ({told}): name one with {given}")
+        names, given = listed(pools), argument("pool")
+        raise AmbiguousError(f"action `{action}` has several pools of revisions ({names}): name one with {given}")
     return revisions
 
 

@@ -33,11 +33,11 @@ def export_table(log: Log, out: Path, to: str) -> int:
     require_known(to, WRITERS, f"unknown format {argument('to')} `{to}`")
     if not log.rows("traces"):
         raise EmptyError(f"log `{log.address}` has no traces, so the table would have no rows")
-    found = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"].sort().to_list()
+    verifiers = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"].sort().to_list()
     rows = 0
     with WRITERS[to](out) as write:
         for first, last in example_blocks(log, ["traces"], ROWS):
-            table = _flat(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), found)
+            table = _flat(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), verifiers)
             write(table)
             rows += table.height
     return rows

@@ -36,10 +36,10 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
     names = ["example_id", *_told_by(mapping)] if mapping.ids != "trust" else ["example_id"]
     columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
     frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
-    ids, told = frame["example_id"], names[1:]
-    if not told:
+    ids, words = frame["example_id"], names[1:]
+    if not words:
         return ids
-    hashes = frame.select(_together(told)).to_series().hash()
+    hashes = frame.select(_together(words)).to_series().hash()
     return ids + _APART + hashes.cast(pl.String).str.zfill(_DIGITS)
 
 
@@ -121,9 +121,9 @@ def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str], 
         if twice.height:
             example = twice.sort("example_id")["example_id"][0]
             values = twice.filter(pl.col("example_id") == example)[name].to_list()
-            shown = " and ".join(f"`{str(value)[:60]}`" for value in sorted(values, key=str)[:2])
+            two = " and ".join(f"`{str(value)[:60]}`" for value in sorted(values, key=str)[:2])
             raise rows.error(
-                f"`{name}` of example `{example}` is {shown} in different rows, and an example has one value: what"
+                f"`{name}` of example `{example}` is {two} in different rows, and an example has one value: what"
                 " differs from sample to sample belongs under `[traces]` or `[features]`, or the id is too coarse"
                 f"{_BY_GOLD if name == 'gold' and ids != 'gold' else ''}"
             )

@@ -51,9 +51,9 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
 
 def possible_marks(mapping: ImportMapping) -> set[str]:
     """Which marks, `opaque` and `contested`, a mapping can put on traces."""
-    told = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
-    told |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
-    return told | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
+    marks = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
+    marks |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
+    return marks | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
 
 
 def judge_traces(
@@ -107,8 +107,8 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
 
 def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """One verdict for equal answers of an example, or the mark that they have several."""
-    told = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
-    counted = frame.filter(told & ~pl.col("opaque") & ~pl.col("contested"))
+    judged = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
+    counted = frame.filter(judged & ~pl.col("opaque") & ~pl.col("contested"))
     groups = counted.group_by(_PAIR, maintain_order=True).agg(
         right=pl.col("correct").sum(), wrong=(~pl.col("correct")).sum(), first=pl.col("correct").first()
     )
@@ -133,8 +133,8 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
     most = pl.when(pl.col("right") == pl.col("wrong")).then("first").otherwise(pl.col("right") > pl.col("wrong"))
     one = most if mapping.answers.conflicts == "majority" else pl.col("first")
     joined = frame.join(odd.select(*_PAIR, settled=one), on=_PAIR, how="left", maintain_order="left")
-    own = pl.col("opaque") | pl.col("contested")
-    settled = pl.when(~own).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
+    marked = pl.col("opaque") | pl.col("contested")
+    settled = pl.when(~marked).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
     return joined.with_columns(correct=settled).drop("settled"), held
 
 
@@ -164,5 +164,5 @@ def _fill(frame: pl.DataFrame) -> pl.DataFrame:
     open_ = (answered & pl.col("correct").is_null()).any().over("example_id")
     judged = ~open_ & (answered | judgeable).any().over("example_id")
     verdict = pl.when(judged).then(pl.when(answered).then(pl.col("correct")).otherwise(False))
-    kept = pl.col("contested") & answered & pl.col("correct").is_not_null() & ~pl.col("opaque") & ~pl.col("classed")
-    return frame.with_columns(correct=verdict).with_columns(contested=kept)
+    still = pl.col("contested") & answered & pl.col("correct").is_not_null() & ~pl.col("opaque") & ~pl.col("classed")
+    return frame.with_columns(correct=verdict).with_columns(contested=still)

@@ -63,30 +63,30 @@ def source_parts(
 ) -> SourceParts:
     """Read the source of a mapping; a large one is laid into `folder`, which must stay while parts are read."""
     rules = opening.source_rules(plan) if prepared is None else replace(opening.source_rules(plan), runs=prepared.runs)
-    found = find_sources(sources, rules)
+    files = find_sources(sources, rules)
     other = None
     if plan.join is not None:
-        place = found.folder if prepared is None else prepared.folder
+        place = files.folder if prepared is None else prepared.folder
         other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, opening.text_columns(plan)))
-    large = likely_bytes([file.address for file in found.files]) > WHOLE_BYTES
-    parts = _sorted_parts(plan, found, rules, other, folder) if large else None
-    made = replace(parts or _whole(plan, found, rules, other), left_out=found.left_out)
-    return made if prepared is None else replace(made, files=prepared.files)
+    large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
+    parts = _sorted_parts(plan, files, rules, other, folder) if large else None
+    whole = replace(parts or _whole(plan, files, rules, other), left_out=files.left_out)
+    return whole if prepared is None else replace(whole, files=prepared.files)
 
 
-def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
-    source = read_files(found, rules)
-    _check_rows(plan, found, source.table.frame.height, 0, 0)
+def _whole(plan: ImportMapping, files: FoundFiles, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
+    source = read_files(files, rules)
+    _check_rows(plan, files, source.table.frame.height, 0, 0)
     every = opening.opened_rows(plan, source.table, other)
     rows = every.where("where", plan.where)
-    _check_rows(plan, found, source.table.frame.height, every.frame.height, rows.frame.height)
+    _check_rows(plan, files, source.table.frame.height, every.frame.height, rows.frame.height)
     return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
 
 
-def _check_rows(plan: ImportMapping, found: FoundFiles, read: int, opened: int, used: int) -> None:
+def _check_rows(plan: ImportMapping, files: FoundFiles, read: int, opened: int, used: int) -> None:
     """ThinkbackError where no row is left; before rows are opened, `opened` is 0."""
     if not read:
-        raise EmptyError(f"the source holds no rows: {found.names}")
+        raise EmptyError(f"the source holds no rows: {files.names}")
     if opened and not used:
         raise EmptyError(f"mapping `{plan.file}`: `where` takes none of the {opened} rows")
 
@@ -96,7 +96,7 @@ class _LooksAtOtherRows(Exception):
 
 
 def _sorted_parts(
-    plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: opening.Beside | None, folder: Path
+    plan: ImportMapping, files: FoundFiles, rules: SourceRules, other: opening.Beside | None, folder: Path
 ) -> SourceParts | None:
     """Parts of a source that is sorted on disk; None where all rows must be seen at once."""
     opened = 0
@@ -113,20 +113,20 @@ def _sorted_parts(
         names = opening.needed_columns(plan, rows.frame.columns)
         others = tuple(name for name in rows.frame.columns if name not in names)
         hashes = [content_hashes(rows.frame)] if opening.by_row_order(plan) else []
-        kept = rows.frame.select(names).with_columns(hashes)
-        return SourceTable(kept, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
+        frame = rows.frame.select(names).with_columns(hashes)
+        return SourceTable(frame, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
 
     digests: dict[str, str] = {}
     folder.mkdir()
     try:
-        made = sort_rows(lambda: source_blocks(found, rules, folder, digests), prepare, rules.texts, folder)
+        order = sort_rows(lambda: source_blocks(files, rules, folder, digests), prepare, rules.texts, folder)
     except _LooksAtOtherRows:
-        made = None
-    if made is None:
+        order = None
+    if order is None:
         remove(folder)
         return None
-    rows, read = made
-    _check_rows(plan, found, read, opened, rows.rows)
+    rows, read = order
+    _check_rows(plan, files, read, opened, rows.rows)
 
     def part(number: int) -> SourceRows:
         table = rows.part(number)

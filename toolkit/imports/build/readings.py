@@ -53,14 +53,14 @@ class _Cure:
     elsewhere: bool = False
 
     def __str__(self) -> str:
-        told = f"`{self.settings}` would "
+        text = f"`{self.settings}` would "
         if self.reads:
-            told += f"read {self.helped:,} of {self.tried:,} tried"
+            text += f"read {self.helped:,} of {self.tried:,} tried"
         else:
-            told += f"make {self.helped:,} of {self.tried:,} tried right"
+            text += f"make {self.helped:,} of {self.tried:,} tried right"
         if self.harms:
-            return f"{told}; it would make others wrong, so import these apart"
-        return f"{told}; others need another setting, so import these apart" if self.elsewhere else told
+            return f"{text}; it would make others wrong, so import these apart"
+        return f"{text}; others need another setting, so import these apart" if self.elsewhere else text
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,10 @@ def _is_number(text: str) -> bool:
 def _settings(mapping: ImportMapping, change: _Change) -> str:
     """What to add to the command."""
     column, way = change.reading
-    own = _text_setting(mapping)
+    text = _text_setting(mapping)
     changed = [
         *([f"answers.kind={change.kind}"] if change.kind != mapping.answers.kind else []),
-        *([own] if own and column == "text" else []),
+        *([text] if text and column == "text" else []),
         *([f'answers.read=["{way}"]'] if way else []),
         *([f'answers.read_gold=["{change.gold_way}"]'] if change.gold_way else []),
     ]
@@ -296,9 +296,9 @@ class Readings(_ReadCounts):
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
         for one in self.wrong:
-            told = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
+            read = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
             whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
-            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`{whose}")
+            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {read}, gold `{_short(one.gold)}`{whose}")
         for doubt in self.doubts:
             yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
@@ -340,20 +340,20 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
     doubts = list(_doubts(groups))
-    found = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
+    cures = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
     if every.doubtful:
         whole = _cured(sampled, _Doubt(every, None, None, None), mapping)
-        found = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
-        doubts, found = (doubts, found) if found else ([whole], [whole])
+        cures = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
+        doubts, cures = (doubts, cures) if cures else ([whole], [whole])
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
-    own = _text_setting(mapping) if mapping.answers.read and not reread else None
+    text = _text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
         wrong=sampled.wrong(meant),
-        doubts=tuple(found),
-        unnamed=len(doubts) - len(found),
+        doubts=tuple(cures),
+        unnamed=len(doubts) - len(cures),
         only_source=mapping.answers.judge == "source",
-        idle=f"`--set '{own}'`" if own else None,
+        idle=f"`--set '{text}'`" if text else None,
         form=_other_form(sampled, meant if doubts else pl.lit(False), mapping),
     )
 
@@ -413,11 +413,11 @@ class _Sampled:
     def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
         """Some wrong answers, and then some that could not be read."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
-        shown = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
-        if len(shown) < _SHOWN:
-            shown += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
+        rows = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
+        if len(rows) < _SHOWN:
+            rows += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
         names = ("example_id", "answer", "gold", "text")
-        return tuple(_WrongAnswer(*(row[name] for name in names)) for row in shown[:_SHOWN])
+        return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_SHOWN])
 
     def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
         """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""

@@ -130,9 +130,9 @@ def import_table(
         source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
         shards: dict[str, tuple[int, int]] = {}
         for number in range(source.count):
-            made = _part(source, number, plan, rejudge)
-            counts.update(made.counts)
-            for table, frame in made.tables.items():
+            tables = _part(source, number, plan, rejudge)
+            counts.update(tables.counts)
+            for table, frame in tables.tables.items():
                 written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
                 shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
         if source.several is not None:
@@ -140,8 +140,8 @@ def import_table(
         if not counts["traces"]:
             raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
-        told = {"from": plan.source} if plan.source else {}
-        origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
+        address = {"from": plan.source} if plan.source else {}
+        origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **address}
         pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
         details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
         try:
@@ -234,11 +234,11 @@ def _tables(
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
         traces = frame.filter(pl.col("group") == group)
-        own = replace(rows, frame=rows.frame[traces["row"]])
-        parts["verifications"].append(verifier_rows(own, table, traces))
-        parts["features"].append(feature_rows(own, table, traces))
-    for name, found in parts.items():
-        filled = [part for part in found if part.height]
+        joined = replace(rows, frame=rows.frame[traces["row"]])
+        parts["verifications"].append(verifier_rows(joined, table, traces))
+        parts["features"].append(feature_rows(joined, table, traces))
+    for name, frames in parts.items():
+        filled = [part for part in frames if part.height]
         if filled:
             tables[name] = pl.concat(filled, how="diagonal_relaxed")
     return tables
@@ -254,14 +254,14 @@ def _report(
 ) -> ImportReport:
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
     repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
-    found = {**counts, "repeated": repeated, "rows_read": source.read, "rows_used": source.used}
-    told = {words: found.get(name, 0) for name, words in _NOTES.items()}
+    totals = {**counts, "repeated": repeated, "rows_read": source.read, "rows_used": source.used}
+    numbers = {words: totals.get(name, 0) for name, words in _NOTES.items()}
     if is_constant(plan.examples.columns["example_id"]):
-        del told[_NOTES["ids_split"]]  # ids are meant to be the questions' hashes
+        del numbers[_NOTES["ids_split"]]  # ids are meant to be the questions' hashes
     gold = " or golds" if plan.ids == "gold" else ""
     notes = [
         _agreeing(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
-        for words, count in told.items()
+        for words, count in numbers.items()
         if count
     ]
     notes += counted_from_zero(plan)
@@ -274,7 +274,7 @@ def _report(
     return ImportReport(
         log=out,
         name=title,
-        **{one.name: found.get(one.name, 0) for one in fields(ImportReport) if one.type == "int"},
+        **{one.name: totals.get(one.name, 0) for one in fields(ImportReport) if one.type == "int"},
         readings=check_readings(out, plan, counts["reread"]),
         notes=tuple(notes),
     )

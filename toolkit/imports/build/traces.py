@@ -43,19 +43,19 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
     """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
     table = mapping.traces[group]
     taken = rows.where("traces.where", table.where)
-    made = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
+    series = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
         if name == "correct":
-            made.append(verdicts(taken, "traces.correct", value).alias(name))
+            series.append(verdicts(taken, "traces.correct", value).alias(name))
         elif name == "sample_index" and value == ROW_ORDER:
-            made.append(pl.Series(name, [None] * taken.frame.height, dtype=pl.Int32))
+            series.append(pl.Series(name, [None] * taken.frame.height, dtype=pl.Int32))
         else:
-            made.append(taken.column("traces", name, value))
+            series.append(taken.column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
-        made.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
-    frame = pl.DataFrame(made).with_columns(group=pl.lit(group, pl.Int32))
+        series.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
+    frame = pl.DataFrame(series).with_columns(group=pl.lit(group, pl.Int32))
     frame = _with_parent_slot(frame, taken, table.parent)
     return _endings(frame, mapping.finish_reasons)
 
@@ -120,13 +120,13 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
     """Refuse samples that a file before has: it may be another run, of which half would be lost."""
     path = rows.frame["source_path"].gather(frame["row"])
     placed = frame.select(*SLOT, "row", path=path)
-    found = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
+    twice = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
         again & (pl.col("path") != pl.col("first"))
     )
-    if found.height:
-        row = found.row(0, named=True)
+    if twice.height:
+        row = twice.row(0, named=True)
         raise rows.error(
-            f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
+            f"{counted(twice.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
             f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
             f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
             f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or"
@@ -147,8 +147,8 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
         return 0
     files = rows.frame.select("source_file", "source_path")[frame["row"]]
     paths = frame.select(_RUN).hstack(files).group_by(*_RUN, "source_file")
-    told = paths.agg(paths=pl.col("source_path").n_unique(), traces=pl.len())
-    return int(told.filter(pl.col("paths") > 1)["traces"].sum())
+    sizes = paths.agg(paths=pl.col("source_path").n_unique(), traces=pl.len())
+    return int(sizes.filter(pl.col("paths") > 1)["traces"].sum())
 
 
 def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
@@ -169,13 +169,13 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> d
         kinds=pl.col("code").n_unique(),
     )
     twice, alike = pl.col("twice"), pl.col("kinds") == 1
-    found = runs.select(
+    counts = runs.select(
         repeats_unlike=pl.col("size").filter(twice & ~alike).sum(),
         repeats_alike=pl.col("size").filter(twice & alike).sum(),
         repeats_single=(~twice).sum(),
         repeats_ordered=pl.col("example_id").n_unique(),
     )
-    return found.row(0, named=True)
+    return counts.row(0, named=True)
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:
@@ -233,8 +233,8 @@ def _without_dropped_parents(
         )
     before = revisions.height
     while True:
-        kept = [*solves["trace_id"].to_list(), *revisions["trace_id"].to_list()]
-        staying = revisions.filter(pl.col("parent_id").is_in(kept))
+        ids = [*solves["trace_id"].to_list(), *revisions["trace_id"].to_list()]
+        staying = revisions.filter(pl.col("parent_id").is_in(ids))
         if staying.height == revisions.height:
             return revisions, before - staying.height
         revisions = staying
@@ -249,10 +249,10 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
     """
     parts = []
     for verifier in table.verifiers:
-        own = [rows.column("verifications", name, value, "verifiers") for name, value in verifier.items()]
+        series = [rows.column("verifications", name, value, "verifiers") for name, value in verifier.items()]
         # A plain number says what any call costs, and not that there was one.
         paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
-        every = pl.DataFrame([traces["trace_id"], traces["example_id"], *own])
+        every = pl.DataFrame([traces["trace_id"], traces["example_id"], *series])
         parts.append(every.filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
@@ -261,8 +261,8 @@ def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> p
     """Features of the traces of one `[traces]` table; a row with none of them is left out."""
     if not table.features:
         return pl.DataFrame()
-    made = [traces["trace_id"], traces["example_id"]]
+    series = [traces["trace_id"], traces["example_id"]]
     for name, value in table.features.items():
         key = f"features.{name}"
-        made.append(rows.finite(key, rows.typed(key, value, pl.Float64())).alias(name))
-    return pl.DataFrame(made).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))
+        series.append(rows.finite(key, rows.typed(key, value, pl.Float64())).alias(name))
+    return pl.DataFrame(series).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))

@@ -55,16 +55,16 @@ class Allowance:
 class ByteStream(io.RawIOBase):
     """A stream of the pieces that a function gives, of at most so many bytes each; the last is empty."""
 
-    def __init__(self, piece: Callable[[int], bytes]):
-        self._piece = piece
+    def __init__(self, read: Callable[[int], bytes]):
+        self._piece = read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        piece = self._piece(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
+        block = self._piece(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
@@ -74,15 +74,15 @@ def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) ->
     def read(size: int) -> bytes:
         nonlocal seen
         try:
-            piece = stream.read(min(size, _PIECE))
+            block = stream.read(min(size, _PIECE))
         except _BROKEN as error:
             raise DamagedError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
-        allowance.take(len(piece))
+        allowance.take(len(block))
         if crc is not None:
-            seen = zlib.crc32(piece, seen)
-            if not piece and seen != crc:
+            seen = zlib.crc32(block, seen)
+            if not block and seen != crc:
                 raise DamagedError(f"`{allowance.what}` is damaged: a member's checksum differs")
-        return piece
+        return block
 
     return io.BufferedReader(ByteStream(read), _PIECE)
 
@@ -129,9 +129,9 @@ class Archive:
         def read(size: int) -> bytes:
             nonlocal at
             self._file.seek(at)
-            piece = self._file.read(min(size, end - at))
-            at += len(piece)
-            return piece
+            block = self._file.read(min(size, end - at))
+            at += len(block)
+            return block
 
         return io.BufferedReader(ByteStream(read))
 

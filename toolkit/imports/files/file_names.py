@@ -38,10 +38,10 @@ def columns_of(pattern: str) -> list[str]:
 
 def columns_of_path(pattern: str, path: str) -> dict[str, str]:
     """What the columns of a pattern are for a file. ThinkbackError where its path does not fit."""
-    found = _columns(pattern, path)
-    if found is None:
+    names = _columns(pattern, path)
+    if names is None:
         raise MismatchError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
-    return found
+    return names
 
 
 def fits_pattern(pattern: str, path: str) -> bool:
@@ -62,8 +62,8 @@ def _columns(pattern: str, path: str) -> dict[str, str] | None:
     for ending in UNPACKERS:
         plain = plain.removesuffix(ending)
     # In linear time, whatever the pattern: a mapping may be somebody else's.
-    found = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()
-    return next((columns for columns in found if None not in columns.values()), None)
+    groups = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()
+    return next((columns for columns in groups if None not in columns.values()), None)
 
 
 def relative(paths: Sequence[str]) -> list[str]:

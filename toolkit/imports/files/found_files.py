@@ -99,23 +99,23 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
     """
     if not sources:
         raise RequiredError("no source given: name one or more files, globs, folders or archives")
-    found = [file for source in sources for file in _of_source(source, takes)]
-    distinct = {file.address: file for file in found}
+    files = [file for source in sources for file in _of_source(source, takes)]
+    distinct = {file.address: file for file in files}
     return _told_apart(list(distinct.values()))
 
 
 def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[FoundFile]:
     """Files, and those of certain names in the same folders, packed or not, where these are not among them."""
-    found, given = dict[str, FoundFile](), {file.path for file in files}
+    others, given = dict[str, FoundFile](), {file.path for file in files}
     for file in files if names else ():
         for name in names:
             path = str(PurePosixPath(file.path).with_name(name))
-            if path not in {*found, *given} and "::" not in file.address and file.name not in names:
+            if path not in {*others, *given} and "::" not in file.address and file.name not in names:
                 folder = file.address.rpartition("/")[0]
                 near = (_if_there(f"{folder}/{name}{packing}") for packing in ("", *UNPACKERS))
                 there = next(filter(None, near), None)
-                found |= {path: replace(there, path=path)} if there is not None else {}
-    return [*files, *found.values()]
+                others |= {path: replace(there, path=path)} if there is not None else {}
+    return [*files, *others.values()]
 
 
 def _if_there(address: str) -> FoundFile | None:
@@ -159,9 +159,9 @@ def _looking(source: str) -> Iterator[_Source]:
             yield _Source(source, system, [], [folder], folder)
         else:
             root = _fixed_part(path)
-            found = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
-            folders = [name for name in found if system.isdir(name)]
-            yield _Source(source, system, [name for name in found if system.isfile(name)], folders, root)
+            names = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
+            folders = [name for name in names if system.isdir(name)]
+            yield _Source(source, system, [name for name in names if system.isfile(name)], folders, root)
     except _BROKEN as error:
         raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
@@ -171,16 +171,16 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
         raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
-    found: list[FoundFile] = []
+    files: list[FoundFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
         size = partial(_size, there.system, name)
-        own = _opened(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
-        found += _of_file(own, takes, there.named)
-    if not found:
+        file = _opened(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
+        files += _of_file(file, takes, there.named)
+    if not files:
         among = counted(len(names), "file")
         raise NotFoundError(f"source `{source}`: no file of this format by its name among {among}")
-    return found
+    return files
 
 
 def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
@@ -314,20 +314,20 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
     each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
         raise RequiredError("no source given: name one or more files, globs or folders")
-    files = tuple(dict.fromkeys(file for found in each for file in found.files))
-    return _Addresses(files, each[0].folder, sum(found.left_out for found in each))
+    files = tuple(dict.fromkeys(file for one in each for file in one.files))
+    return _Addresses(files, each[0].folder, sum(one.left_out for one in each))
 
 
 def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
     """The tables that a file name, glob or folder means, sorted."""
     with _looking(source) as there:
         parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
-        found = sorted(there.files) or sorted(name for names, _ in parts for name in names)
-    if not found:
+        chosen = sorted(there.files) or sorted(name for names, _ in parts for name in names)
+    if not chosen:
         raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
         return _Addresses((source,), source.rpartition("/")[0])
-    addresses = tuple(map(there.address, found))
+    addresses = tuple(map(there.address, chosen))
     alone = there.folders == [there.root]
     near = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
     return _Addresses(addresses, near, sum(others for _, others in parts))
@@ -347,8 +347,8 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
     fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
     fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
     if not fitting:
-        told = f"none of its files fits the mapping's `path`, `{pattern}`"
-        raise AmbiguousError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
+        why = f"none of its files fits the mapping's `path`, `{pattern}`"
+        raise AmbiguousError(f"source `{source}`: {why}; the first is `{next(iter(known))}`")
     return fitting, len(known) - len(fitting)
 
 
@@ -382,8 +382,8 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
     unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
     try:
         with fsspec.open(address, "rb") as packed, unpack(packed) as stream:
-            while piece := stream.read(size) if size > 0 else stream.read():
-                yield bytes(piece)
+            while chunk := stream.read(size) if size > 0 else stream.read():
+                yield bytes(chunk)
     except _BROKEN as error:
         raise FormatError(f"source `{address}` can't be read: {first_line(error)}") from None
 

@@ -69,15 +69,15 @@ class Expression:
     def with_reduced(self, places: Collection[str]) -> str:
         """The SQL, where the functions around `places` are part of what stands there."""
         names = iter(self.places)
-        made = []
+        texts = []
         for part in self.parts:
             if isinstance(part, str):
-                made.append(part)
+                texts.append(part)
                 continue
             name = next(names)
-            around = ("", "") if name in places else (part.call, part.end)
-            made.append(f'{around[0]}"{name}"{around[1]}')
-        return "".join(made)
+            call = ("", "") if name in places else (part.call, part.end)
+            texts.append(f'{call[0]}"{name}"{call[1]}')
+        return "".join(texts)
 
     def readable(self, message: str) -> str:
         """A message of polars with the paths in their own words."""
@@ -103,12 +103,12 @@ def expression(value: str) -> Expression:
     """Find the paths in a value of a mapping."""
     parts: list[str | _PathUse] = []
     at = 0
-    for found in _TOKEN.finditer(value):
-        text = found["path"] or found["inner"]
+    for token in _TOKEN.finditer(value):
+        text = token["path"] or token["inner"]
         if text is None or text[:6].upper() == "ARRAY[":  # a list that SQL makes
             continue
-        parts += [value[at : found.start()], _PathUse(_path(text), found["call"] or "", found["end"] or "")]
-        at = found.end()
+        parts += [value[at : token.start()], _PathUse(_path(text), token["call"] or "", token["end"] or "")]
+        at = token.end()
     parts.append(value[at:])
     uses = [part for part in parts if isinstance(part, _PathUse)]
     return Expression(tuple(parts), {f"{PLACE}{number}": use for number, use in enumerate(uses)})
@@ -154,10 +154,10 @@ def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
             break
         if values.dtype == pl.String:
             return _in_texts(values, path.steps[number:]).alias(path.text)
-        found = _into(values, step)
-        if found is None and not path.optional:
+        inner = _into(values, step)
+        if inner is None and not path.optional:
             raise PathError(_missed(values, step, path))
-        values = found if found is not None else pl.Series([None] * len(values), dtype=pl.Null)
+        values = inner if inner is not None else pl.Series([None] * len(values), dtype=pl.Null)
     return values.alias(path.text)
 
 
@@ -174,8 +174,8 @@ def _into(values: pl.Series, step: str | int) -> pl.Series | None:
 
 def _missed(values: pl.Series, step: str | int, path: _NestedPath) -> str:
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
-        own = values.struct.fields
-        return f"needs the field `{step}`, which its object lacks; {suggest(step, own)}; `{path.text}?` is null then"
+        names = values.struct.fields
+        return f"needs the field `{step}`, which its object lacks; {suggest(step, names)}; `{path.text}?` is null then"
     if isinstance(values.dtype, pl.Struct):
         return f"takes element {step} of an object, which has fields: {suggest('', values.struct.fields)}"
     if isinstance(values.dtype, pl.List | pl.Array):

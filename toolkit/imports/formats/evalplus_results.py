@@ -31,10 +31,10 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
 
 
 def _model(file: FoundFile) -> str:
-    own = named_part(_NAME, file)
+    file_part = named_part(_NAME, file)
     folders = [part.removesuffix(".zip") for part in reversed(PurePosixPath(file.place).parent.parts)]
-    told = (name for name in (own, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
-    return next(told, own or file.folder or "evalplus")
+    names = (name for name in (file_part, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
+    return next(names, file_part or file.folder or "evalplus")
 
 
 def _results(file: FoundFile) -> dict[str, list[Row]]:

@@ -90,28 +90,28 @@ def dig(value: Any, *steps: str | int) -> Any:
 
 def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
     """The objects of the list at the end of such a way; none where it is no list."""
-    found = dig(value, *steps)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    inner = dig(value, *steps)
+    return [item for item in inner if isinstance(item, dict)] if isinstance(inner, list) else []
 
 
 def members(value: Any, *steps: str | int) -> dict[str, Any]:
     """The object at the end of such a way; an empty one where there is none."""
-    found = dig(value, *steps)
-    return found if isinstance(found, dict) else {}
+    inner = dig(value, *steps)
+    return inner if isinstance(inner, dict) else {}
 
 
 def items(value: Any, *steps: str | int) -> list[Any]:
     """The list at the end of such a way; an empty one where there is none."""
-    found = dig(value, *steps)
-    return found if isinstance(found, list) else []
+    inner = dig(value, *steps)
+    return inner if isinstance(inner, list) else []
 
 
 def text(value: Any) -> str | None:
     """A value as text: numbers as JSON writes them, lists and objects as JSON; half a surrogate becomes `?`."""
     if value is None:
         return None
-    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return found.encode(errors="replace").decode()
+    line = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return line.encode(errors="replace").decode()
 
 
 def texts(row: Mapping[str, Any], *names: str) -> dict[str, str | None]:
@@ -127,11 +127,11 @@ def number(value: Any) -> float | None:
 
 def count(value: Any) -> int | None:
     """A whole number that is not negative; None for others."""
-    found = number(value)
-    return int(found) if found is not None and found >= 0 and found == int(found) else None
+    whole = number(value)
+    return int(whole) if whole is not None and whole >= 0 and whole == int(whole) else None
 
 
 def named_part(pattern: re.Pattern[str], file: FoundFile) -> str:
     """The first group of a pattern that a file's name has; else the name without its ending."""
-    found = pattern.fullmatch(file.name)
-    return found[1] if found else file.name.rpartition(".")[0]
+    match = pattern.fullmatch(file.name)
+    return match[1] if match else file.name.rpartition(".")[0]

@@ -130,8 +130,8 @@ def _first_keys(text: str) -> frozenset[str]:
     keys: list[str] = []
     open_: list[str] = []
     last = ""
-    for found in _TOKEN.finditer(text):
-        token = found[0]
+    for match in _TOKEN.finditer(text):
+        token = match[0]
         objects = open_.count("{")
         if token in "{[":
             open_.append(token)

@@ -43,8 +43,8 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
         notes: list[FileNote] = []
         if stats is None:
-            told = f"no {STATS} beside it, so HELM's verdicts and counts of tokens are missing"
-            notes.append(FileNote(f"`{file.path}`", told))
+            lack = f"no {STATS} beside it, so HELM's verdicts and counts of tokens are missing"
+            notes.append(FileNote(f"`{file.path}`", lack))
         rows = _rows(file, dataset, model, pool, _stats(stats), notes)
         yield PreparedRows(file, map(_answered, with_answers(rows)), notes)
 
@@ -60,20 +60,20 @@ def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
     """The run's name without the model: `mmlu:subject=anatomy`."""
     name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
     scenario, _, arguments = (name or file.folder or "helm").partition(":")
-    kept = [part for part in arguments.split(",") if part and not part.startswith("model=")]
-    return f"{scenario}:{','.join(kept)}" if kept else scenario
+    settings = [part for part in arguments.split(",") if part and not part.startswith("model=")]
+    return f"{scenario}:{','.join(settings)}" if settings else scenario
 
 
 def _stats(file: FoundFile | None) -> Stats:
     """Means of the metrics of each instance, trial and perturbation."""
     if file is None:
         return {}
-    found: dict[tuple[str, int, str], dict[str, float]] = {}
+    stats: dict[tuple[str, int, str], dict[str, float]] = {}
     for entry in objects({"items": parsed(file, file.read())}, "items"):
         means = {text(dig(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")}
         known = {name: mean for name, mean in means.items() if mean is not None}
-        found.setdefault(_key(entry, entry.get("instance_id")), {}).update(known)
-    return found
+        stats.setdefault(_key(entry, entry.get("instance_id")), {}).update(known)
+    return stats
 
 
 def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
@@ -129,8 +129,8 @@ def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: 
 def _gold(request: Mapping[str, Any]) -> str | None:
     """The reference that is tagged correct; its letter, where the choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
-    found = text(dig(right, 0, "output", "text"))
+    answer = text(dig(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):
-        return next((letter for letter, shown in letters.items() if shown == found), found)
-    return found
+        return next((letter for letter, choice in letters.items() if choice == answer), answer)
+    return answer

@@ -75,13 +75,13 @@ def import_format(
     if detected is None:
         require_known(name, FORMATS, f"unknown format `{name}`")
     form = FORMATS[name] if detected is None else detected.format
-    own = [one for one in settings if one.partition("=")[0].strip() in form.options]
-    options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
-    others = [one for one in settings if one not in own]
+    mine = [one for one in settings if one.partition("=")[0].strip() in form.options]
+    options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in mine)}
+    others = [one for one in settings if one not in mine]
     notes: list[FileNote] = []
     with _naming_another(given, form) if detected is None else nullcontext():
-        found = find_files(given, form.takes) if detected is None else detected.files
-        files = with_companions(_of_format(form, found, others, notes), form.companions)
+        matches = find_files(given, form.takes) if detected is None else detected.files
+        files = with_companions(_of_format(form, matches, others, notes), form.companions)
         with _taken(form, files, options, notes) as (addresses, prepared):
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
@@ -113,15 +113,15 @@ def _of_format(
     A file that can't be read stays, and so do all where the format recognises none: what is wrong with them is told.
     """
     join = read_mapping(form.mapping, settings).join
-    kept = [file for file in files if file.named or join is None or file.address != f"{file.beside}/{join.file}"]
+    rest = [file for file in files if file.named or join is None or file.address != f"{file.beside}/{join.file}"]
     if not form.nameless:
-        return kept or list(files)
-    heads = {file.address: head_of(file) for file in kept if not file.named}
-    known = [file for file in kept if file.named or _may_be(form, heads[file.address])]
-    if others := [f"`{file.path}`" for file in kept if known and file not in known]:
-        told = f"is no file of {form.name}" if len(others) == 1 else f"are no files of {form.name}"
-        notes.append(FileNote("", f"{together(others)} {told}: left out"))
-    return known or kept or list(files)
+        return rest or list(files)
+    heads = {file.address: head_of(file) for file in rest if not file.named}
+    known = [file for file in rest if file.named or _may_be(form, heads[file.address])]
+    if others := [f"`{file.path}`" for file in rest if known and file not in known]:
+        what = f"is no file of {form.name}" if len(others) == 1 else f"are no files of {form.name}"
+        notes.append(FileNote("", f"{together(others)} {what}: left out"))
+    return known or rest or list(files)
 
 
 def _may_be(form: KnownFormat, head: FileHead) -> bool:
@@ -149,8 +149,8 @@ def detect_format(sources: Sequence[str]) -> Detected:
             " other table is imported with a mapping: `thinkback import table … --map MAP.toml`"
         )
     if len(found) > 1:
-        told = ", ".join(f"{len(of)} of {name}" for name, of in found.items())
-        raise AmbiguousError(f"the sources hold files of several formats ({told}): import each by its name")
+        counts = ", ".join(f"{len(of)} of {name}" for name, of in found.items())
+        raise AmbiguousError(f"the sources hold files of several formats ({counts}): import each by its name")
     ((name, taken),) = found.items()
     form = FORMATS[name]
     by_name = form.prepare is not None and not form.nameless
@@ -169,8 +169,8 @@ def _taken(
         prepared = form.prepared(files, options) if form.prepare is not None else None
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
-            found = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
-            raise FormatError("; ".join((found, *said_once(notes))))
+            fault = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
+            raise FormatError("; ".join((fault, *said_once(notes))))
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].beside
         made = PreparedSources(
@@ -220,9 +220,9 @@ def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile
 def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
     parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
-    kept = [part for part in parts if part not in ("", ".", "..")]
-    name = kept[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
-    place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
+    names = [part for part in parts if part not in ("", ".", "..")]
+    name = names[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
+    place = folder.joinpath(*names[:-1], name if name.lower().endswith(ending) else name + ending)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
         raise ConflictError(f"two files are called `{file.address}`: rename one of them")
@@ -250,7 +250,7 @@ def _asked_again(log: Path, mapping: ImportMapping) -> list[str]:
     settings = [f"--set 'examples.example_id={mapping.examples.columns['question']}'"]
     if any(table.columns["sample_index"] != ROW_ORDER for table in mapping.traces):
         settings.append(f"--set 'traces.sample_index={ROW_ORDER}'")
-    told = f"{counted(again, 'example has', 'examples have')} the question of another, under an id of"
+    count = f"{counted(again, 'example has', 'examples have')} the question of another, under an id of"
     return [
-        f"{told} {'its' if again == 1 else 'their'} own; to make samples of one example of them: {' '.join(settings)}"
+        f"{count} {'its' if again == 1 else 'their'} own; to make samples of one example of them: {' '.join(settings)}"
     ]

@@ -73,8 +73,8 @@ class _Seen:
                 )
             if scorer.odd:
                 why = "unscored, several values, or a text that is no grade"
-                told = f"without one value of the scorer `{name}` ({why}): unjudged"
-                yield FileNote(task, told, scorer.odd, "sample")
+                text = f"without one value of the scorer `{name}` ({why}): unjudged"
+                yield FileNote(task, text, scorer.odd, "sample")
 
 
 def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
@@ -85,8 +85,8 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     form = FORMATS["inspect"]
     logs = [file for file in files if _OWN_NAME.search(file.path) or form.recognises(head_of(file))] or files
     others = [f"`{file.path}`" for file in files if file not in logs]
-    told = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
-    notes = [FileNote("", f"{together(others)} {told}: left out")] if others else []
+    what = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
+    notes = [FileNote("", f"{together(others)} {what}: left out")] if others else []
     runs = [_run(file) for file in logs]
     seen = _Seen(options.get("scorer", ""))
     for file, run in zip(logs, runs, strict=True):
@@ -218,8 +218,8 @@ def _value(value: Any) -> float | None:
         return _GRADES.get(value, _WORDS.get(value.lower(), _spelt(value)))
     if isinstance(value, bool):
         return float(value)
-    found = number(value)
-    return float(found) if found is not None and math.isfinite(found) else None
+    score = number(value)
+    return float(score) if score is not None and math.isfinite(score) else None
 
 
 def _spelt(word: str) -> float | None:

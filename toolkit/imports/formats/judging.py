@@ -74,19 +74,19 @@ def read_gold(gold: str | None) -> str | None:
     """A reference without the solution around it: what is boxed in it, else what follows `####`; else the whole."""
     if gold is None:
         return None
-    found = boxed(gold) or gold.rpartition("####")[2]
-    return found.strip() or gold
+    answer = boxed(gold) or gold.rpartition("####")[2]
+    return answer.strip() or gold
 
 
 def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
     """The rows as they are; a note where answers without a verdict are compared with lists of texts."""
-    found = False
+    any_list = False
     for row in rows:
-        found = found or (row["correct"] is None and not row["opaque"] and _is_list(row["gold"]))
+        any_list = any_list or (row["correct"] is None and not row["opaque"] and _is_list(row["gold"]))
         yield row
-    if found:
-        told = "the targets are lists, with which no answer is equal: name the element that counts, such as"
-        notes.append(FileNote(task, f"{told} `--set 'examples.gold=gold[0]'`"))
+    if any_list:
+        text = "the targets are lists, with which no answer is equal: name the element that counts, such as"
+        notes.append(FileNote(task, f"{text} `--set 'examples.gold=gold[0]'`"))
 
 
 def _is_list(gold: str | None) -> bool:
@@ -135,8 +135,8 @@ def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None 
     `higher`: what is known of them; of others their names tell it.
     """
     known = higher or {}
-    found = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
-    return next((name for name in KNOWN if name in found), found[0] if found else None)
+    names = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
+    return next((name for name in KNOWN if name in names), names[0] if names else None)
 
 
 def verdict(value: Any) -> bool | None:

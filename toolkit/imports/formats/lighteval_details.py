@@ -66,7 +66,7 @@ def _judged(file: FoundFile, task: str, metric: str | None, notes: list[FileNote
 def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row]:
     doc, response = row["doc"], row["model_response"]
     texts = items(response, "text")
-    asked = {
+    common = {
         "task": task,
         "doc_id": text(doc.get("id")) or text(doc.get("query")),
         "query": text(doc.get("query")),
@@ -79,14 +79,14 @@ def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row
         known = [value for value in likely if value is not None]
         best = likely.index(max(known)) if known else None
         indices = _indices(doc)
-        yield {**asked, "index": 0, "gold": str(indices[0]) if indices else None,
+        yield {**common, "index": 0, "gold": str(indices[0]) if indices else None,
                "answer": None if best is None else str(best), "correct": verdict_,
                "sum_logprob": None if best is None else likely[best]}  # fmt: skip
         return
     for index, sample in enumerate(texts):
         tokens = dig(response.get("output_tokens"), index)
         yield {
-            **asked,
+            **common,
             "index": index,
             "gold": gold,
             "text": text(sample),

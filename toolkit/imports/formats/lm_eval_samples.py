@@ -75,16 +75,16 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
-        told = noting_lists(rows, task, notes)
-        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in told), notes)
+        samples = noting_lists(rows, task, notes)
+        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in samples), notes)
 
 
 def _metrics_of_filters(file: FoundFile) -> dict[str, dict[str, bool]]:
     """The filters of a file in their order, with their metrics and whether each is 0 or 1 throughout."""
-    found: dict[str, dict[str, bool]] = {}
+    metrics: dict[str, dict[str, bool]] = {}
     for sample in json_objects(file):
-        note_metrics(found.setdefault(_filter(sample), {}), _metrics(sample))
-    return found
+        note_metrics(metrics.setdefault(_filter(sample), {}), _metrics(sample))
+    return metrics
 
 
 def _filter(sample: dict[str, Any]) -> str:
@@ -108,15 +108,15 @@ def _rows(
     if judging.lower:
         notes.append(FileNote(task, f"{judging.lower}: better where lower, so no verdict"))
     if vague:
-        told = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
-        notes.append(FileNote(task, told))
+        text = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
+        notes.append(FileNote(task, text))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
         notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
-        told = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
-        notes.append(FileNote(task, f"{told} choose another with `--set filter={other}`"))
+        text = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
+        notes.append(FileNote(task, f"{text} choose another with `--set filter={other}`"))
 
 
 def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
@@ -148,20 +148,20 @@ def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample
     program = judging.programs and (gold is None or number_form(gold) is None)
     for repeat, reply in enumerate(replies):
         answer = None if program else answers[repeat] if answers is not None else UNREAD
-        own = value if len(replies) == 1 else None
-        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own,
+        right = value if len(replies) == 1 else None
+        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": right,
                "opaque": program}  # fmt: skip
 
 
 def _higher_is_better(file: FoundFile, task: str) -> Mapping[str, bool]:
     """What the file of results beside the samples says of the task's metrics; nothing where there is none."""
-    found = _NAME.fullmatch(file.name)
-    beside = with_companions([file], [f"results_{found[2]}.json"])[1:] if found and found[2] else []
+    match = _NAME.fullmatch(file.name)
+    beside = with_companions([file], [f"results_{match[2]}.json"])[1:] if match and match[2] else []
     try:
-        told = members(parsed_object(beside[0], beside[0].read()), "higher_is_better", task) if beside else {}
+        flags = members(parsed_object(beside[0], beside[0].read()), "higher_is_better", task) if beside else {}
     except ThinkbackError:
         return {}
-    return {name: value for name, value in told.items() if isinstance(value, bool)}
+    return {name: value for name, value in flags.items() if isinstance(value, bool)}
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -175,8 +175,8 @@ def _has_choices(sample: Mapping[str, Any]) -> bool:
 
 def _prompt(arguments: Any) -> str | None:
     """The first request's text; older files have lists in place of names."""
-    found = dig(arguments, "gen_args_0", "arg_0")
-    return text(found if found is not None else dig(arguments, 0, 0))
+    first = dig(arguments, "gen_args_0", "arg_0")
+    return text(first if first is not None else dig(arguments, 0, 0))
 
 
 def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
@@ -216,16 +216,16 @@ def _whole_text(arguments: Any, requests: list[Any]) -> bool:
 
 def _logprob(value: Any) -> float:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return float("-inf")
-    return found if found == found else float("-inf")
+    return number if number == number else float("-inf")
 
 
 def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
     """A filter's answers, where it has one for each response."""
-    kept = dig(filtered, 0)
-    several = kept if isinstance(kept, list) else filtered
+    first = dig(filtered, 0)
+    several = first if isinstance(first, list) else filtered
     if not isinstance(several, list) or len(several) != replies or any(isinstance(one, list | dict) for one in several):
         return None
     return [None if one == _UNFOUND else text(one) for one in several]

@@ -45,8 +45,8 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
 
 def _graded(value: Any) -> bool:
     """Whether a verdict is between right and wrong."""
-    found = number(value)
-    return found is not None and 0 < found < 1
+    grade = number(value)
+    return grade is not None and 0 < grade < 1
 
 
 def _judged(row: Row, graded: bool) -> Row:

@@ -34,8 +34,8 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         notes: list[FileNote] = []
         if file is results[0] and len(results) > 1:
             apart = "a model answered a request in several, so each is a run with pools of its own"
-            told = apart if mark else "no model answered a request in two, so they are parts of one run"
-            notes.append(FileNote("", f"{len(results)} files of results: {told}"))
+            why = apart if mark else "no model answered a request in two, so they are parts of one run"
+            notes.append(FileNote("", f"{len(results)} files of results: {why}"))
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
 
 
@@ -116,8 +116,8 @@ def _question(request: dict[str, Any]) -> str | None:
     """What a request asked last."""
     body = request.get("body")
     messages = objects(body, "messages") or objects(body, "input")
-    asked = [message for message in messages if message.get("role") == "user"] or messages
-    content = asked[-1].get("content") if asked else dig(body, "prompt") or dig(body, "input")
+    users = [message for message in messages if message.get("role") == "user"] or messages
+    content = users[-1].get("content") if users else dig(body, "prompt") or dig(body, "input")
     if isinstance(content, list):
         return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
     return text(content)

@@ -63,11 +63,11 @@ def told_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
     paths: dict[tuple[str, str], list[str]] = {}
     for pool, holds, path in named:
         paths.setdefault((pool, holds), []).append(path)
-    made = []
+    names = []
     for pool, holds, path in named:
         alike = paths[pool, holds]
-        made.append(pool if len(alike) == 1 else f"{pool} ({_own_part(path, alike)})")
-    return made
+        names.append(pool if len(alike) == 1 else f"{pool} ({_own_part(path, alike)})")
+    return names
 
 
 def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
@@ -87,7 +87,7 @@ def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
 def _own_part(path: str, paths: Sequence[str]) -> str:
     """A path without the folders at both ends that all the paths have."""
     split = [one.split("/") for one in paths]
-    own, least = path.split("/"), min(map(len, split)) - 1
+    steps, least = path.split("/"), min(map(len, split)) - 1
     begin = next((i for i in range(least) if len({parts[i] for parts in split}) > 1), least)
     end = next((i for i in range(least - begin) if len({parts[-1 - i] for parts in split}) > 1), least - begin)
-    return "/".join(own[begin : len(own) - end]) or path
+    return "/".join(steps[begin : len(steps) - end]) or path

@@ -162,11 +162,11 @@ def import_replay(
     rows = rows.with_columns(example_id="line " + number).with_columns(base=pl.col("example_id") + " base")
     base, revision, none = pl.col("base"), pl.col("example_id") + f" {action}", pl.lit(0, pl.Int32)
     shared: dict[str, Any] = {"model": pl.lit("unknown"), "sample_index": none, "opaque": pl.lit(True)}
-    own: dict[str, Any] = {"action": pl.lit("solve"), "pool": pl.lit(BASE), "correct": "base_correct"}
-    attempts = rows.select("example_id", trace_id=base, answer=base, **shared, **own)
-    own = {"action": pl.lit(action), "pool": pl.lit(action), "correct": "verified_correct", "parent_id": base}
+    extra: dict[str, Any] = {"action": pl.lit("solve"), "pool": pl.lit(BASE), "correct": "base_correct"}
+    attempts = rows.select("example_id", trace_id=base, answer=base, **shared, **extra)
+    extra = {"action": pl.lit(action), "pool": pl.lit(action), "correct": "verified_correct", "parent_id": base}
     tokens = {"prompt_tokens": none, "completion_tokens": pl.col("verification_tokens")}
-    revised = rows.select("example_id", trace_id=revision, answer=revision, **shared, **own, **tokens)
+    revised = rows.select("example_id", trace_id=revision, answer=revision, **shared, **extra, **tokens)
     score: dict[str, Any] = {
         "verifier": pl.lit("gate"),
         "score": "gate_score",
@@ -248,20 +248,20 @@ def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
     Where no row has the index 0 and some have 1, they count from 1, and all are one less.
     """
-    own = next((name for name in INDEX if name in rows.columns), None)
-    if own is None:
+    index = next((name for name in INDEX if name in rows.columns), None)
+    if index is None:
         return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), []
-    read = _read(rows[own], own, "index").alias("sample_index")
+    read = _read(rows[index], index, "index").alias("sample_index")
     if read.min() == 1:
-        return rows.with_columns(read - 1), [f"`{own}` counts from 1, and sample indices from 0: they are one less"]
+        return rows.with_columns(read - 1), [f"`{index}` counts from 1, and sample indices from 0: they are one less"]
     return rows.with_columns(read), []
 
 
 def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
     """The values as those of a kind; ThinkbackError for the first that is not, such as any list or object."""
-    made, advice = _KINDS[kind]
+    value, advice = _KINDS[kind]
     flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
-    return _checked(flat.to_frame("value").select(made).to_series().alias(values.name), values, name, advice)
+    return _checked(flat.to_frame("value").select(value).to_series().alias(values.name), values, name, advice)
 
 
 def _labels(values: pl.Series) -> pl.Series:
@@ -329,9 +329,9 @@ def _refuse(rows: pl.DataFrame, condition: pl.Expr, what: str) -> None:
 
 def _check_base(rows: pl.DataFrame) -> None:
     """Refuse examples whose rows tell of different base attempts."""
-    told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used", *OF_EXAMPLE)
+    columns = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used", *OF_EXAMPLE)
     of_accepts = ("query", "question", "features", *FEATURES)
-    for names, those in ((told, rows), (of_accepts, rows.filter(pl.col("action") == ACCEPT))):
+    for names, those in ((columns, rows), (of_accepts, rows.filter(pl.col("action") == ACCEPT))):
         known = [name for name in names if name in rows.columns]
         values = those.group_by("example_id", maintain_order=True).agg(pl.col(known).drop_nulls().n_unique())
         odd = values.filter(pl.any_horizontal(pl.col(known) > 1)) if known else values.clear()
@@ -379,8 +379,8 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.Da
     if equal.any():
         those = rows.filter(equal)
         what = f"{len(those):,} rows without a sample index are equal to one before ({_listed(those)})"
-        kept = f"{what}: kept as rollouts of their own; `drop_repeats` drops them"
-        notes.append(f"dropped {what}" if drop_equal else kept)
+        text = f"{what}: kept as rollouts of their own; `drop_repeats` drops them"
+        notes.append(f"dropped {what}" if drop_equal else text)
     return rows.filter(~again & ~equal if drop_equal else ~again)
 
 
@@ -410,18 +410,18 @@ def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     of = ("example_id", "action")
     last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
     place = last + pl.col("sample_index").is_null().cum_sum().over(of).cast(pl.Int64)
-    made = revisions.with_columns(sample_index=pl.coalesce(pl.col("sample_index").cast(pl.Int64), place))
-    beyond = made.filter(pl.col("sample_index") > MOST)
+    filled = revisions.with_columns(sample_index=pl.coalesce(pl.col("sample_index").cast(pl.Int64), place))
+    beyond = filled.filter(pl.col("sample_index") > MOST)
     if len(beyond):
         raise LimitError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
-    spans = made.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
+    spans = filled.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
     if len(broken):
         notes.append(
             f"{_have(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
             "revisions after it are kept and not replayed; number the rows of each action 0, 1, 2 …"
         )
-    return made.with_columns(pl.col("sample_index").cast(pl.Int32))
+    return filled.with_columns(pl.col("sample_index").cast(pl.Int32))
 
 
 def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
@@ -458,7 +458,7 @@ def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered
 
 
 def _of_calls(
-    rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **own: pl.Expr
+    rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **more: pl.Expr
 ) -> pl.DataFrame:
     """Traces named `trace`: calls and tokens are those of `whose`, answers and verdicts those of `verdict`.
 
@@ -467,8 +467,8 @@ def _of_calls(
     """
     total, usage = _column(rows, f"{whose}_actual_tokens", pl.Int32()), f"{whose}_usage"
     known = _fields(rows, usage)
-    told = {name: pl.col(usage).struct.field(name) if name in known else pl.lit(None) for name in USAGE}
-    prompt, completion = (told[f"{one}_tokens"].cast(pl.Int32) for one in ("prompt", "completion"))
+    cells = {name: pl.col(usage).struct.field(name) if name in known else pl.lit(None) for name in USAGE}
+    prompt, completion = (cells[f"{one}_tokens"].cast(pl.Int32) for one in ("prompt", "completion"))
     apart = total.is_null() | (prompt.cast(pl.Int64) + completion.cast(pl.Int64) == total).fill_null(False)
     types = {"max_tokens": pl.Int32(), "tokens_estimated": pl.Boolean()}
     calls = {name: f"{whose}_{name}" for name in CALLS if f"{whose}_{name}" in rows.columns}
@@ -478,12 +478,12 @@ def _of_calls(
         answer=pl.col(f"{verdict}_answer") if answered else trace,
         correct=pl.col(f"{verdict}_correct"),
         opaque=pl.lit(not answered),
-        finish_reason=pl.coalesce(told["done_reason"], _column(rows, f"{whose}_done_reason", pl.String())),
+        finish_reason=pl.coalesce(cells["done_reason"], _column(rows, f"{whose}_done_reason", pl.String())),
         finalizer_used=_column(rows, f"{whose}_finalizer_used", pl.Boolean()),
         prompt_tokens=pl.when(apart).then(prompt).otherwise(0).cast(pl.Int32),
         completion_tokens=pl.when(apart).then(completion).otherwise(total),
         **{name: pl.col(column).cast(types.get(name, pl.Float32())) for name, column in calls.items()},
-        **own,
+        **more,
     )
 
 

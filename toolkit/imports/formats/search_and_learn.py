@@ -35,8 +35,8 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
 def _approach(file: FoundFile) -> str:
     """As the file's name says, else the nearest folder below the source, else the source where that is its name."""
     parts = [part.lower().replace("-", "_") for part in (*reversed(PurePosixPath(file.path).parts), file.folder)]
-    told = (name for part in parts[:-1] for name in _SEARCHES if name in part)
-    return next(told, parts[-1] if parts[-1] in _SEARCHES else "search-and-learn")
+    names = (name for part in parts[:-1] for name in _SEARCHES if name in part)
+    return next(names, parts[-1] if parts[-1] in _SEARCHES else "search-and-learn")
 
 
 def _rows(file: FoundFile) -> Iterator[Row]:

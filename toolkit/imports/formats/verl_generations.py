@@ -43,13 +43,13 @@ class _Dump:
     def notes(self, folder: str) -> Iterator[FileNote]:
         for column, seen in self.values.items():
             if not seen.whole:
-                told = (
+                text = (
                     f"`{column}` is from {seen.least:g} to {seen.most:g} and not 0 or 1 throughout, so it is no verdict"
                 )
-                yield FileNote(folder, f"{told} (say which are right: `--set 'traces.correct={column} >= …'`)")
+                yield FileNote(folder, f"{text} (say which are right: `--set 'traces.correct={column} >= …'`)")
         if self.part is not None:
-            told = "`gts` holds objects or lists, which are no gold: name the part that is"
-            yield FileNote(folder, f"{told}, such as `--set 'examples.gold={self.part}'`")
+            text = "`gts` holds objects or lists, which are no gold: name the part that is"
+            yield FileNote(folder, f"{text}, such as `--set 'examples.gold={self.part}'`")
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
@@ -111,7 +111,7 @@ def _part(value: Any, path: str = "gts") -> str | None:
     elif isinstance(value, list):
         steps = [(f"[{place}]", one) for place, one in enumerate(value)]
     for step, one in steps:
-        found = _part(one, path + step) if isinstance(one, dict | list) else path + step
-        if found is not None:
-            return found
+        inner = _part(one, path + step) if isinstance(one, dict | list) else path + step
+        if inner is not None:
+            return inner
     return None

@@ -59,10 +59,10 @@ class SourceRows(SourceTable):
         """The rows for which an expression is true; null is not true."""
         if condition is None:
             return self
-        kept = self.compute(key, condition)
-        if kept.dtype != pl.Boolean:
-            raise self.error(f"`{key}` gives {kept.dtype}, not true or false")
-        return replace(self, frame=self.frame.filter(kept))
+        mask = self.compute(key, condition)
+        if mask.dtype != pl.Boolean:
+            raise self.error(f"`{key}` gives {mask.dtype}, not true or false")
+        return replace(self, frame=self.frame.filter(mask))
 
     def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
         """The column that a value of the mapping means, one entry per row, in the type that it has.
@@ -73,53 +73,53 @@ class SourceRows(SourceTable):
             return self.computable([value], texts)[value].alias(key)
         if not isinstance(value, str):
             return pl.repeat(value, self.frame.height, eager=True).alias(key)
-        found = expression(value)
+        parsed = expression(value)
         try:
-            names = found.roots()
+            names = parsed.roots()
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
-        self._check_columns(key, value, found, names)
+        self._check_columns(key, value, parsed, names)
         try:
-            frame, whole = self._placed(found, texts, names)
-            made = pl.sql_expr(found.with_reduced(whole))
-            return _evaluated(frame, made.alias(key))
+            frame, whole = self._placed(parsed, texts, names)
+            result = pl.sql_expr(parsed.with_reduced(whole))
+            return _evaluated(frame, result.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            told = found.readable(first_line(error))
-            hint = _OF_TEXTS if _ON_TEXTS.search(told) else ""
-            raise self.error(f"`{key} = {value!r}` can't be computed: {told}{hint}") from None
+            reason = parsed.readable(first_line(error))
+            hint = _OF_TEXTS if _ON_TEXTS.search(reason) else ""
+            raise self.error(f"`{key} = {value!r}` can't be computed: {reason}{hint}") from None
 
     def row_by_row(self, value: Value) -> bool:
         """Whether a value is computed of each row alone; also where it can't be computed."""
         if not isinstance(value, str) or value in self.frame.columns:
             return True
-        found = expression(value)
+        parsed = expression(value)
         one = replace(self, frame=self.frame.head(1))
         try:
-            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1]))
+            result = pl.sql_expr(parsed.with_reduced(one._placed(parsed, (), parsed.roots())[1]))
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
-        return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', made.meta.serialize(format="json")))
+        return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', result.meta.serialize(format="json")))
 
-    def _check_columns(self, key: str, value: Value, found: Expression, names: list[str]) -> None:
+    def _check_columns(self, key: str, value: Value, parsed: Expression, names: list[str]) -> None:
         """ThinkbackError for a column that an expression needs and the source lacks."""
-        optional = {use.path.column for use in found.places.values() if use.path.optional}
+        optional = {use.path.column for use in parsed.places.values() if use.path.optional}
         missing = [name for name in names if name not in self.frame.columns and name not in optional]
         if not missing:
             return
-        own = [name for name in (*self.frame.columns, *self.others) if not name.startswith(("source_", "__"))]
+        known = [name for name in (*self.frame.columns, *self.others) if not name.startswith(("source_", "__"))]
         hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
         raise self.error(
-            f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
+            f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], known)}"
         )
 
-    def _placed(self, found: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
+    def _placed(self, parsed: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
         """The rows with what each path finds, and the places of those that stand for a reduced list."""
         frame = self.computable(names, texts)
         whole = set()
         placed = []
-        for name, use in found.places.items():
+        for name, use in parsed.places.items():
             values = follow(frame, use.path)
             shrunk = reduced(values, use.call) if use.call else None
             if shrunk is not None:
@@ -129,31 +129,31 @@ class SourceRows(SourceTable):
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
-        found = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
-        made = found if found.dtype == dtype else self.converted(key, found, dtype)
-        if required and made.null_count():
-            row = first(made.is_null())
+        raw = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
+        column = raw if raw.dtype == dtype else self.converted(key, raw, dtype)
+        if required and column.null_count():
+            row = first(column.is_null())
             raise self.error(
                 f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…)"
             )
-        return made
+        return column
 
     def _texts(self, key: str, value: Value) -> pl.Series:
         """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
         if value in self.numbers:
             return self.compute(key, value, [str(value)])
-        found = expression(value) if isinstance(value, str) else Expression(())
+        parsed = expression(value) if isinstance(value, str) else Expression(())
         names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
-        passed = found.untouched(_passed_columns(found.sql)).intersection(names)
+        passed = parsed.untouched(_passed_columns(parsed.sql)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
-            kept, plain = (self._placed(found, texts, names)[0] for texts in (names, ()))
-            own = [*names, *found.places]
-            alike = [pl.when(computed == plain[name]).then(kept[name]) for name in own
-                     if plain[name].dtype.is_numeric() and kept[name].dtype == pl.String]  # fmt: skip
+            texts_of, plain = (self._placed(parsed, texts, names)[0] for texts in (names, ()))
+            columns = [*names, *parsed.places]
+            alike = [pl.when(computed == plain[name]).then(texts_of[name]) for name in columns
+                     if plain[name].dtype.is_numeric() and texts_of[name].dtype == pl.String]  # fmt: skip
             return pl.select(pl.coalesce(*alike, computed.cast(pl.String)).alias(key)).to_series()
         if passed:
             with contextlib.suppress(ThinkbackError):  # numbers are needed after all
@@ -162,18 +162,18 @@ class SourceRows(SourceTable):
                     return texts
         return self.compute(key, value) if computed is None else computed
 
-    def converted(self, key: str, found: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
+    def converted(self, key: str, raw: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
         """Computed values in a type of the contract; ThinkbackError for the first that is not `what`."""
-        if found.dtype == pl.Null:
-            return found.cast(dtype)
-        made, what = _converted(found, dtype), what or _WORDS[type(dtype)]
-        if made is None:
-            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {what}{advice}")
-        lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
+        if raw.dtype == pl.Null:
+            return raw.cast(dtype)
+        column, what = _converted(raw, dtype), what or _WORDS[type(dtype)]
+        if column is None:
+            raise self.error(f"`{key}` gives {raw.dtype} {self.place(0)}, which is not {what}{advice}")
+        lost = column.is_null() & raw.is_not_null() & ~_is_nan(raw)
         if lost.any():
             row = first(lost)
-            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {what}{advice}")
-        return made
+            raise self.error(f"`{key}` is `{raw[row]}` {self.place(row)}, which is not {what}{advice}")
+        return column
 
     def finite(self, key: str, values: pl.Series) -> pl.Series:
         """Values, or lists of them, that hold no NaN and no infinity: a log has none."""
@@ -220,16 +220,16 @@ class SourceRows(SourceTable):
 
 def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
     """The columns that values of a mapping are made of. `names` are the columns that there are, where that is known."""
-    found: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for value in values:
         if not isinstance(value, str):
             continue
         if value not in names:
             # What is not an expression is a column's name, or an error when the value is computed.
             with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
-                found |= dict.fromkeys(expression(value).roots())
-        found[value] = None
-    return list(found)
+                columns |= dict.fromkeys(expression(value).roots())
+        columns[value] = None
+    return list(columns)
 
 
 def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
@@ -243,30 +243,30 @@ def first(true: pl.Series) -> int:
     return true.arg_max() or 0
 
 
-def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
     """Values in a type of the contract, null where one is not of it; None where the whole column is not."""
     if isinstance(dtype, pl.List):
-        listed = lists(found)[0] if found.dtype == pl.String else found
+        listed = lists(raw)[0] if raw.dtype == pl.String else raw
         with contextlib.suppress(pl.exceptions.PolarsError):
             return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None
-    if isinstance(found.dtype, pl.Duration) and dtype.is_float():
-        return (found.dt.total_nanoseconds() / 1e9).cast(dtype)  # a count of seconds
-    if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
+    if isinstance(raw.dtype, pl.Duration) and dtype.is_float():
+        return (raw.dt.total_nanoseconds() / 1e9).cast(dtype)  # a count of seconds
+    if raw.dtype.is_nested() or (raw.dtype.is_temporal() and dtype != pl.String):
         return None
     if dtype == pl.String:
-        return found.cast(pl.String)
+        return raw.cast(pl.String)
     if dtype == pl.Boolean:
-        words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
+        words = raw.cast(pl.String).str.strip_chars().str.to_lowercase()
         return words.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
-    plain = found.str.strip_chars() if found.dtype == pl.String else found
+    plain = raw.str.strip_chars() if raw.dtype == pl.String else raw
     if not dtype.is_integer():
         return plain.cast(dtype, strict=False)
-    if found.dtype == pl.Boolean:
+    if raw.dtype == pl.Boolean:
         return None
     real = pl.col("x").cast(pl.Float64, strict=False)
     integer = pl.when((real.floor() == real) & real.is_between(_LOW, _HIGH)).then(real)
-    return plain.to_frame("x").select(integer.cast(dtype)).to_series().alias(found.name)
+    return plain.to_frame("x").select(integer.cast(dtype)).to_series().alias(raw.name)
 
 
 def _is_nan(values: pl.Series) -> pl.Series:
@@ -298,23 +298,23 @@ def _passed_columns(sql: str) -> set[str]:
     with duckdb.connect() as connection:
         (parsed,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {sql}"]).fetchall()
     tree = json.loads(parsed[0])
-    found: dict[bool, set[str]] = {True: set(), False: set()}
+    columns: dict[bool, set[str]] = {True: set(), False: set()}
     if not tree["error"]:
-        _sort(tree["statements"][0]["node"]["select_list"], True, found)
-    return found[True] - found[False]
+        _sort(tree["statements"][0]["node"]["select_list"], True, columns)
+    return columns[True] - columns[False]
 
 
-def _sort(node: Any, passed: bool, found: dict[bool, set[str]]) -> None:
+def _sort(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
     """Add the columns below a node of the parsed SQL to those that are passed on (True) or computed with (False)."""
     if isinstance(node, list):
         for item in node:
-            _sort(item, passed, found)
+            _sort(item, passed, columns)
     elif isinstance(node, dict):
         if "column_names" in node:
-            found[passed].add(node["column_names"][0])
+            columns[passed].add(node["column_names"][0])
         passing = "class" not in node or not _PASSING.isdisjoint((node["type"], node.get("function_name")))
         for key, part in node.items():
-            _sort(part, passed and passing and key != "when_expr", found)
+            _sort(part, passed and passing and key != "when_expr", columns)
 
 
 Types = Mapping[str, pl.DataType]
@@ -326,33 +326,33 @@ _TOGETHER = 4
 """Columns whose types one part of an expression may ask for at once."""
 
 
-def _evaluated(frame: pl.DataFrame, made: pl.Expr) -> pl.Series:
+def _evaluated(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
     """An expression's values. A polars error where there are none, whatever the types of the empty columns."""
     try:
-        return _values(frame, made, {})
+        return _values(frame, result, {})
     except pl.exceptions.PolarsError:
-        empty = {root for root in made.meta.root_names() if frame[root].dtype == pl.Null}
+        empty = {root for root in result.meta.root_names() if frame[root].dtype == pl.Null}
         if not empty:
             raise
-        types = _types(frame.head(1), made, empty)
+        types = _types(frame.head(1), result, empty)
         with contextlib.suppress(pl.exceptions.PolarsError):
-            return _values(frame, made, types)
+            return _values(frame, result, types)
         raise
 
 
-def _values(frame: pl.DataFrame, made: pl.Expr, types: Types) -> pl.Series:
+def _values(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
     typed = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
-    return typed.with_columns(made.alias("__made"))["__made"].alias(made.meta.output_name())
+    return typed.with_columns(result.alias("__made"))["__made"].alias(result.meta.output_name())
 
 
-def _types(frame: pl.DataFrame, made: pl.Expr, empty: set[str]) -> Types:
+def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
     """The types with which the parts of an expression can be computed, as far as there are any."""
     types: dict[str, pl.DataType] = {}
-    for part in _parts(made):
-        own = [name for name in dict.fromkeys(part.meta.root_names()) if name in empty]
-        if not own or _works(frame, part, types):
+    for part in _parts(result):
+        names = [name for name in dict.fromkeys(part.meta.root_names()) if name in empty]
+        if not names or _works(frame, part, types):
             continue
-        free = [name for name in own if name not in types] or own
+        free = [name for name in names if name not in types] or names
         for kinds in itertools.product(_LIKELY, repeat=len(free)) if len(free) <= _TOGETHER else ():
             tried = types | dict(zip(free, kinds, strict=True))
             if _works(frame, part, tried):

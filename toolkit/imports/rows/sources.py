@@ -172,13 +172,13 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     places = {"source_row": row, "source_file": name, "source_path": pl.lit(file.path)}
     if file.run is not None:
         places["source_run"] = pl.lit(file.run)
-    own = {place: made for place, made in places.items() if place not in table.frame.columns}
+    extra = {place: made for place, made in places.items() if place not in table.frame.columns}
     for column in file.told.keys() & set(table.frame.columns):
         raise ConflictError(
             f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
         )
-    told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
-    return table.frame.with_columns(**own, **told) if table.frame.height else table.frame
+    of_path = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
+    return table.frame.with_columns(**extra, **of_path) if table.frame.height else table.frame
 
 
 @dataclass
@@ -191,9 +191,9 @@ class _Opened:
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Its bytes, of about `size` at once; all of them for -1."""
-        for piece in found_files.chunks(self.address, size):
-            self.digest.update(piece)
-            yield piece
+        for chunk in found_files.chunks(self.address, size):
+            self.digest.update(chunk)
+            yield chunk
 
     def whole(self) -> bytes:
         return b"".join(self.pieces(-1))
@@ -213,8 +213,8 @@ class _Opened:
 
 def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line = b"", 1
-    for piece in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
-        text = rest + piece if rest else piece
+    for chunk in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
+        text = rest + chunk if rest else chunk
         end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
         if end:
             yield json_lines(text[:end], rules.texts, rules.records, line)
@@ -249,12 +249,12 @@ def _table(
     path = opened.on_disk(opened.folder)
     rows = scan(path)
     kinds, height = _kinds(rows) if texts else ({}, rows.select(pl.len()).collect().item())
-    found = 0
+    total = 0
     for batch in rows.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(path.stat().st_size * larger, 1))):
-        found += batch.height
+        total += batch.height
         yield SourceTable(batch, kinds)
-    if found != height:
-        raise ValueError(f"of its {height:,} rows {found:,} can be read")
+    if total != height:
+        raise ValueError(f"of its {height:,} rows {total:,} can be read")
 
 
 def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
@@ -263,26 +263,26 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
     A column is of integers or floats where no two different texts become one and no digit is lost.
     """
     names = rows.collect_schema().names()
-    asked = []
+    columns = []
     for name in names:
         text = pl.col(name)
         integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
         alike = (integers.cast(pl.String) == text).sum()
-        asked.append(pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum()).alias(name))
-    told = rows.select(pl.len().alias("__rows"), *asked).collect(engine="streaming").row(0, named=True)
+        columns.append(pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum()).alias(name))
+    counts = rows.select(pl.len().alias("__rows"), *columns).collect(engine="streaming").row(0, named=True)
     kinds: dict[str, pl.DataType] = {}
     floats = []
     for name in names:
-        found = told[name]
-        if found["some"] and found["integers"] == found["some"]:
+        count = counts[name]
+        if count["some"] and count["integers"] == count["some"]:
             kinds[name] = pl.Int64()
-        elif found["some"] and found["real"] == found["some"]:
+        elif count["some"] and count["real"] == count["some"]:
             floats.append(name)
     if floats:
         apart = [(pl.col(name).n_unique() == pl.col(name).cast(pl.Float64, strict=False).n_unique()) for name in floats]
         same = rows.select(apart).collect(engine="streaming").row(0)
         kinds |= {name: pl.Float64() for name, one in zip(floats, same, strict=True) if one}
-    return kinds, told["__rows"]
+    return kinds, counts["__rows"]
 
 
 def _separated(separator: str) -> Callable[[_Opened, SourceRules], Iterator[SourceTable]]:
