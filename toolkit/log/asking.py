@@ -74,8 +74,8 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     owner = _FolderOwner()
     weakref.finalize(owner, _remove_own, folder, os.getpid())
     shards = {
-        table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in found)
-        for table, found in log.shards.items()
+        table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in parts)
+        for table, parts in log.shards.items()
     }
     return Log(IN_MEMORY, log.manifest, shards, log.warnings)
 
@@ -149,9 +149,9 @@ def validate_log(log: AnyLog) -> Report:
         return validate(open_log(log))
     frames, folder = _frames(log), Path(scratch_folder())
     try:
-        made = write_log(folder / "log", name=IN_MEMORY, tables=frames, validate=False)
-        report = validate(made)
-        return replace(report, problems=tuple(_in_frames(problem, made, frames) for problem in report.problems))
+        opened = write_log(folder / "log", name=IN_MEMORY, tables=frames, validate=False)
+        report = validate(opened)
+        return replace(report, problems=tuple(_in_frames(problem, opened, frames) for problem in report.problems))
     except LogError as error:
         if error.problem is None:
             raise

@@ -51,10 +51,10 @@ class Faults:
 
     def problems(self) -> tuple[Problem, ...]:
         """All faults: those of files and columns first, then by table, in the contract's order, and by row."""
-        made = []
+        rows = []
         for (table, column, _), (count, row, text) in self._rows.items():
             more = f" ({count:,} rows in all)" if count > 1 else ""
             file, place = self.log.locate(table, row)
-            made.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more)))
-        made.sort(key=lambda item: item[:3])
-        return (*self.fixed, *(problem for *_, problem in made))
+            rows.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more)))
+        rows.sort(key=lambda item: item[:3])
+        return (*self.fixed, *(problem for *_, problem in rows))

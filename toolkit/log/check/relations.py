@@ -264,8 +264,8 @@ def _shortened(name: str) -> list[pl.Expr]:
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
     """An id that no trace of the row's example has: does no example have it, or another one?"""
     trace_id = row[column]
-    found = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
-    if not found.height:
+    match = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
+    if not match.height:
         return f"{shown(trace_id)} is unknown: add it to traces, or remove the row"
-    of = f"{shown(trace_id)} is a trace of example {shown(found['example_id'][0])}"
+    of = f"{shown(trace_id)} is a trace of example {shown(match['example_id'][0])}"
     return f"{of}, the row's example_id is {shown(row['example_id'])}: correct one of them"

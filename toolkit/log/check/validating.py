@@ -82,12 +82,12 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
             faults.add(Problem(shard.file, None, None, message))
         else:
             whole.append(footer)
-    found = list(log.sound_bytes.problems(whole, None if deep else (), anew=deep))
+    problems = list(log.sound_bytes.problems(whole, None if deep else (), anew=deep))
     if deep:  # a hash may have been taken of damaged bytes
-        altered = {problem.file for problem in found}
+        altered = {problem.file for problem in problems}
         sealed = (f for f in whole if f.shard.sha256 and f.shard.file not in altered)
-        found += filter(None, map(log.sound_bytes.read_all, sealed))
-    faults.fixed += found
+        problems += filter(None, map(log.sound_bytes.read_all, sealed))
+    faults.fixed += problems
     return len(faults.fixed) == before
 
 

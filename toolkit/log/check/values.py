@@ -41,11 +41,11 @@ def check_values(faults: Faults, table: str) -> None:
     first = [pl.when(rule.flagged).then(pl.col(ROW)).min().alias(f"first{i}") for i, rule in enumerate(rules)]
     count = [rule.flagged.sum().alias(f"count{i}") for i, rule in enumerate(rules)]
     names = [name for name in {**schema_of(table), **log.columns(table)} if not _skipped(table, name)]
-    found = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
+    counts = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
     for i, rule in enumerate(rules):
-        if found[f"count{i}"]:
-            rows = log.scan(table, (rule.column, *rule.shows), rows=True).filter(pl.col(ROW) == found[f"first{i}"])
-            faults.add_rows(table, rule.column, rule.kind, collect(rows, log), rule.message, found[f"count{i}"])
+        if counts[f"count{i}"]:
+            rows = log.scan(table, (rule.column, *rule.shows), rows=True).filter(pl.col(ROW) == counts[f"first{i}"])
+            faults.add_rows(table, rule.column, rule.kind, collect(rows, log), rule.message, counts[f"count{i}"])
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:

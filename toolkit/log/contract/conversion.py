@@ -22,90 +22,90 @@ _BITS: dict[type[pl.DataType], int] = {
 _FLOAT32_MAX = 3.4028235677973366e38  # halfway from the largest float32 to the next: above it rounds to infinity
 
 
-def can_convert(found: pl.DataType, target: pl.DataType) -> bool:
+def can_convert(kind: pl.DataType, target: pl.DataType) -> bool:
     """Whether the kinds agree, so that only single values can prevent a conversion."""
-    if found in (target, pl.Null):
+    if kind in (target, pl.Null):
         return True
     if isinstance(target, pl.Array):
-        fits = isinstance(found, pl.List) or (isinstance(found, pl.Array) and found.size == target.size)
-        return fits and can_convert(_inner(found), _inner(target))
+        fits = isinstance(kind, pl.List) or (isinstance(kind, pl.Array) and kind.size == target.size)
+        return fits and can_convert(_inner(kind), _inner(target))
     if isinstance(target, pl.List):
-        return isinstance(found, (pl.Array, pl.List)) and can_convert(_inner(found), _inner(target))
+        return isinstance(kind, (pl.Array, pl.List)) and can_convert(_inner(kind), _inner(target))
     if target == pl.String:
-        return isinstance(found, (pl.Categorical, pl.Enum))
-    return target.is_numeric() and found.is_numeric()
+        return isinstance(kind, (pl.Categorical, pl.Enum))
+    return target.is_numeric() and kind.is_numeric()
 
 
-def cast(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr:
+def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
     """The conversion itself, for values that `lossy` does not flag."""
-    if found == target:
+    if kind == target:
         return values
-    if isinstance(found, pl.List) and isinstance(target, pl.Array):
+    if isinstance(kind, pl.List) and isinstance(target, pl.Array):
         return values.cast(pl.List(_inner(target))).list.to_array(target.size)
-    if isinstance(found, pl.Array) and isinstance(target, pl.List):
-        values = values.cast(pl.List(_inner(found)))
+    if isinstance(kind, pl.Array) and isinstance(target, pl.List):
+        values = values.cast(pl.List(_inner(kind)))
     return values.cast(target)
 
 
-def lossy(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+def lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
     """True where a value would not survive the conversion; None where every value does."""
-    if isinstance(target, (pl.List, pl.Array)) and isinstance(found, (pl.Array, pl.List)):
-        return _lossy_list(values, found, target)
-    if found == target or not (found.is_numeric() and target.is_numeric()):
+    if isinstance(target, (pl.List, pl.Array)) and isinstance(kind, (pl.Array, pl.List)):
+        return _lossy_list(values, kind, target)
+    if kind == target or not (kind.is_numeric() and target.is_numeric()):
         return None
     if target.is_integer():
-        return _lossy_integer(values, found, target)
-    if target == pl.Float32 and found == pl.Float64:
+        return _lossy_integer(values, kind, target)
+    if target == pl.Float32 and kind == pl.Float64:
         return values.is_finite() & (values.abs() >= _FLOAT32_MAX)
-    if found.is_integer():
+    if kind.is_integer():
         bound = _EXACT.get(type(target), 2**11)
         # Beyond the bound some integers are still exact, but no count or second is so large.
-        return ((values > bound) | (values < -bound)) if _reaches(found, bound) else None
+        return ((values > bound) | (values < -bound)) if _reaches(kind, bound) else None
     return None
 
 
-def _lossy_list(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
-    listed = values.cast(pl.List(_inner(found))) if isinstance(found, pl.Array) else values
-    item = lossy(pl.element(), _inner(found), _inner(target))
+def _lossy_list(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+    listed = values.cast(pl.List(_inner(kind))) if isinstance(kind, pl.Array) else values
+    item = lossy(pl.element(), _inner(kind), _inner(target))
     inside = None if item is None else listed.list.eval(item).list.any().fill_null(False)
-    if isinstance(found, pl.List) and isinstance(target, pl.Array):
+    if isinstance(kind, pl.List) and isinstance(target, pl.Array):
         uneven = listed.list.len() != target.size
         return uneven if inside is None else uneven | inside
     return inside
 
 
-def not_finite(values: pl.Expr, found: pl.DataType) -> pl.Expr | None:
+def not_finite(values: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
     """True where a value holds NaN or infinity, however deep; None where the type can hold neither."""
-    if found.is_float():
+    if kind.is_float():
         return ~values.is_finite()
-    if isinstance(found, pl.Struct):
-        fields = ((values.struct.field(field.name), field.dtype) for field in found.fields)
+    if isinstance(kind, pl.Struct):
+        fields = ((values.struct.field(field.name), field.dtype) for field in kind.fields)
         flagged = [flag for value, dtype in fields if (flag := not_finite(value, _instance(dtype))) is not None]
         return pl.any_horizontal(flagged) if flagged else None
-    if not isinstance(found, (pl.List, pl.Array)):
+    if not isinstance(kind, (pl.List, pl.Array)):
         return None
-    inner = _inner(found)
-    listed = values.arr.to_list() if isinstance(found, pl.Array) else values
+    inner = _inner(kind)
+    listed = values.arr.to_list() if isinstance(kind, pl.Array) else values
     if inner == pl.Float32:  # a sum is finite exactly when its parts are: float64 does not overflow here
         return ~listed.cast(pl.List(pl.Float64)).list.sum().is_finite()
     item = not_finite(pl.element(), inner)
     return None if item is None else listed.list.eval(item).list.any().fill_null(False)
 
 
-def state_type(found: pl.DataType, length: Callable[[], int | None]) -> pl.DataType:
+def state_type(kind: pl.DataType, length: Callable[[], int | None]) -> pl.DataType:
     """The type in which a hidden state is read: float16 stays, other numbers become float32.
 
     `length` finds the first state's length, which all must have, where the type does not say it.
     """
-    if not isinstance(found, (pl.List, pl.Array)):
+    if not isinstance(kind, (pl.List, pl.Array)):
         return pl.Array(pl.Float32(), 1)
-    inner = pl.Float16() if found.inner == pl.Float16 else pl.Float32()
-    return pl.Array(inner, found.size if isinstance(found, pl.Array) else length() or 1)
+    inner = pl.Float16() if kind.inner == pl.Float16 else pl.Float32()
+    return pl.Array(inner, kind.size if isinstance(kind, pl.Array) else length() or 1)
 
 
-def wrong_type(found: pl.DataType, target: pl.DataType) -> str:
+def wrong_type(kind: pl.DataType, target: pl.DataType) -> str:
     """The words of an error about a column of another kind."""
-    return f"holds {type_name(found)}, expected {type_name(target)}"
+    return f"holds {type_name(kind)}, expected {type_name(target)}"
 
 
 def type_name(dtype: pl.DataType) -> str:
@@ -118,19 +118,19 @@ def type_name(dtype: pl.DataType) -> str:
     return names.get(type(dtype), str(dtype).lower())
 
 
-def _lossy_integer(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+def _lossy_integer(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
     low, high = _RANGES[type(target)]
-    if found.is_integer():
-        return ((values > high) | (values < low)) if _reaches(found, high) else None
-    number = values.cast(pl.Float64) if found.is_float() else values
-    fraction = (number != number.floor()) if found.is_float() else (values % 1 != 0)
+    if kind.is_integer():
+        return ((values > high) | (values < low)) if _reaches(kind, high) else None
+    number = values.cast(pl.Float64) if kind.is_float() else values
+    fraction = (number != number.floor()) if kind.is_float() else (values % 1 != 0)
     flagged = fraction | (number > high) | (number < low)
-    return (flagged | ~number.is_finite()) if found.is_float() else flagged
+    return (flagged | ~number.is_finite()) if kind.is_float() else flagged
 
 
-def _reaches(found: pl.DataType, bound: int) -> bool:
+def _reaches(kind: pl.DataType, bound: int) -> bool:
     """Whether an integer type can hold numbers beyond `bound`."""
-    return 2 ** _BITS.get(type(found), 128) > bound
+    return 2 ** _BITS.get(type(kind), 128) > bound
 
 
 def _inner(dtype: pl.DataType) -> pl.DataType:

@@ -16,15 +16,15 @@ def calls_left_out(source: Any) -> Counter[str]:
     """How many calls failed for good, by cause (`400`, `prompt too long`), in a manifest's `source`, and in those
     of the logs that it was merged from. What copies of one log say alike counts once.
     """
-    told: dict[str, Mapping[str, Any]] = {}
+    causes: dict[str, Mapping[str, Any]] = {}
     for part in source_parts(source):
         sections = (section for name in SECTIONS if isinstance(section := part.get(name), Mapping))
         for entry in (part, *(one for section in sections for one in section.values())):
             if isinstance(entry, Mapping) and isinstance(entry.get(LEFT_OUT), Mapping):
                 same = [entry.get(key) for key in (LEFT_OUT, "settings", "failures", "skipped")]
-                told[json.dumps(same, sort_keys=True)] = entry[LEFT_OUT]
+                causes[json.dumps(same, sort_keys=True)] = entry[LEFT_OUT]
     counts: Counter[str] = Counter()
-    for by_cause in told.values():
+    for by_cause in causes.values():
         counts.update({cause: number for cause, number in by_cause.items() if type(number) is int and number > 0})
     return counts
 

@@ -81,8 +81,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             f"`{where}` is not valid JSON ({unreadable(error)}): restore it, or remove it to read the log as unsealed"
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else content
-        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {shown(found)}")
+        name = content.get("format") if isinstance(content, dict) else content
+        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {shown(name)}")
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise LogError(f"`{where}`: `version` must be {VERSION}, it is {shown(version)}")

@@ -42,12 +42,12 @@ STR, BOOL = pl.String(), pl.Boolean()
 
 def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> tuple[LogColumn, ...]:
     """Columns from `name:type` words; the types are the short names of `_TYPES`, a list is `[type]`."""
-    made = [LogColumn(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
+    columns = [LogColumn(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
     for words, nullable in ((required, False), (optional, True)):
         for word in words.split():
             name, _, kind = word.partition(":")
-            made.append(LogColumn(name, _TYPES[kind.rstrip("?")], nullable, nullable_items=kind.endswith("?")))
-    return tuple(made)
+            columns.append(LogColumn(name, _TYPES[kind.rstrip("?")], nullable, nullable_items=kind.endswith("?")))
+    return tuple(columns)
 
 
 _TYPES: dict[str, pl.DataType] = {
@@ -136,10 +136,10 @@ def keys_of(table: str) -> tuple[str, ...]:
     return tuple(column.name for column in SCHEMAS[kind_of(table)] if column.key)
 
 
-def target_type(table: str, name: str, found: pl.DataType) -> pl.DataType:
+def target_type(table: str, name: str, kind: pl.DataType) -> pl.DataType:
     """The type in which a column is read: the contract's, float64 for a feature, else the one it has."""
     column = schema_of(table).get(name)
     if column is not None:
         return column.dtype
-    is_feature = kind_of(table) == "features" and (found.is_numeric() or found == pl.Null)
-    return F64 if is_feature else found
+    is_feature = kind_of(table) == "features" and (kind.is_numeric() or kind == pl.Null)
+    return F64 if is_feature else kind

@@ -68,10 +68,10 @@ def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
     added = sums.group_by(POOL).agg(pl.all().sum()).filter(pl.col("groups") > 0)
     count, traces = pl.col("all_groups").cast(pl.Float64), pl.col("traces")
     sampling = pl.col("square") / (traces - count)
-    around = (pl.col("right_squared") - pl.col("right") ** 2 / traces) / (count - 1)
+    spread = (pl.col("right_squared") - pl.col("right") ** 2 / traces) / (count - 1)
     size = (traces - pl.col("traces_squared") / traces) / (count - 1)
-    between = pl.when(count > 1).then((around - sampling) / size)
-    told = pl.max_horizontal(between, 0.0)
+    between = pl.when(count > 1).then((spread - sampling) / size)
+    share = pl.max_horizontal(between, 0.0)
     return added.sort(pl.col("action") != "solve", *POOL).select(
         *POOL,
         "groups",
@@ -80,9 +80,9 @@ def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
         lag=_ratio(pl.col("lag"), pl.col("lag_full")),
         lag_expected=_ratio(pl.col("lag_chance"), pl.col("lag_full")),
         lag_z=_ratio(pl.col("lag") - pl.col("lag_chance"), _unless_tiny(pl.col("lag_error")).sqrt()),
-        between=told,
+        between=share,
         sampling=sampling,
-        share_between=_ratio(told, told + sampling),
+        share_between=_ratio(share, share + sampling),
     )
 
 
@@ -119,20 +119,20 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
         share_right=_ratio(pl.col("right").cast(pl.Float64), pl.col("judged").cast(pl.Float64)),
         share_agreement=_ratio(pl.col("agreeing").cast(pl.Float64), pairs),
     )
-    made = seen.select(POOL).unique()
+    frame = seen.select(POOL).unique()
     for name in ("right", "agreement"):
         known = seen.filter(pl.col(f"share_{name}").is_not_null())
         weight, value = pl.col("groups").cast(pl.Float64), pl.col(f"share_{name}")
         x, y = (one - (weight * one).sum() / weight.sum() for one in (size, value))
-        found = known.group_by(POOL).agg(
+        sums = known.group_by(POOL).agg(
             together=(weight * x * y).sum(),
             error=(weight * (x * y) ** 2).sum().sqrt(),
             widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
         )
         together = pl.col("together")
         told = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
-        made = made.join(found.select(*POOL, **told), on=POOL, how="left")
-    return made
+        frame = frame.join(sums.select(*POOL, **told), on=POOL, how="left")
+    return frame
 
 
 def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -176,10 +176,10 @@ def repeat_sums(traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
 
     `traces` has a column `text` (or a hash of it); `scores` are the verifications of these traces.
     """
-    told = traces.filter(pl.col("text").is_not_null())
+    with_text = traces.filter(pl.col("text").is_not_null())
     by = ("verifier", *GROUP, "text", "answer")
     alone = scores.filter(pl.col("candidates").is_null()).select("trace_id", "example_id", "verifier", "score")
-    read = alone.join(told.select("trace_id", *GROUP, "text", "answer"), on=["trace_id", "example_id"])
+    read = alone.join(with_text.select("trace_id", *GROUP, "text", "answer"), on=["trace_id", "example_id"])
     score = pl.col("score")
     whole = read.group_by("verifier", *POOL).agg(
         scored=pl.len().cast(pl.Int64), score=score.sum(), score_squared=(score**2).sum()
@@ -193,9 +193,9 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
     """verifier, pool, action, `repeats`, `noise` of `verifiers` of a Description; null where it read none twice."""
     key = ("verifier", *POOL)
     added = sums.group_by(key).agg(pl.all().sum())
-    around = (pl.col("score_squared") - pl.col("score") ** 2 / pl.col("scored")) / (pl.col("scored") - 1)
+    spread = (pl.col("score_squared") - pl.col("score") ** 2 / pl.col("scored")) / (pl.col("scored") - 1)
     again = pl.col("again")
-    noise = pl.when((again > 0) & (around > 0)).then((pl.col("noise") / again / around).sqrt())
+    noise = pl.when((again > 0) & (spread > 0)).then((pl.col("noise") / again / spread).sqrt())
     return added.select(*key, repeats="again", noise=noise)
 
 

@@ -101,7 +101,7 @@ class Description:
         caps = self.caps.with_columns(words).rename({"most": "95 %"})
         exact = "; ".join(kind for kind in ONE_CAP if kind in set(caps["kind"]))
         together = [f"{exact}: smaller caps may not be supported, since one call's traces stay together"] * bool(exact)
-        made = [
+        tables = [
             _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
             _table("Traces", self.pools),
             _table("Verifiers", verifiers, below=[_COVERED, *([_REPEATS] if "repeats" in verifiers.columns else [])]),
@@ -109,7 +109,7 @@ class Description:
             _table("Settings and measurement", settings, below=(*_SETTINGS, *self.remarks)),
             _table("Policies that the log supports", caps, below=[_CAPS, *together]),
         ]
-        return [table for table in made if table is not None]
+        return [table for table in tables if table is not None]
 
 
 def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:

@@ -133,8 +133,8 @@ def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) 
     here = pl.col("example_id").is_between(pl.lit(sizes["example_id"][0]), pl.lit(sizes["example_id"][-1]))
     texts = log.scan("traces", ("example_id", "trace_id", "text")).filter(here)
     hashed = collect(texts.with_columns(pl.col("text").hash()), log)
-    told = traces.join(hashed, on=["example_id", "trace_id"])
-    return assumptions.repeat_sums(told, scores)
+    joined = traces.join(hashed, on=["example_id", "trace_id"])
+    return assumptions.repeat_sums(joined, scores)
 
 
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
@@ -218,8 +218,8 @@ def _verifiers(sums: _Sums) -> pl.DataFrame:
     by = ["verifier", "pool", "action"]
     verified = sums["verified"]
     valid = sums["sizes"].group_by("pool", "action").agg(all_valid=pl.col("valid").sum())
-    found = verified.group_by(by).agg(pl.col(n).sum() for n in verified.columns if n not in by)
-    frame = found.join(valid, on=["pool", "action"], how="left").sort(by)
+    sums_by = verified.group_by(by).agg(pl.col(n).sum() for n in verified.columns if n not in by)
+    frame = sums_by.join(valid, on=["pool", "action"], how="left").sort(by)
     scores = sums["scores"]
     split = scores.partition_by("code", as_dict=True)
     aucs, within = [], []

@@ -86,8 +86,8 @@ def scored_traces(log: Log, ids: pl.Series, pools: Collection[str] | None = None
     """
     examples = collect(log.scan("examples", ["example_id", "dataset", "cluster"]), log)
     examples = examples.filter(pl.col("example_id").is_in(ids.implode()))
-    own = pl.col("example_id").is_in(ids.implode()) & (pl.col("action") == "solve")
-    sizes = log.scan("traces", ["example_id", "pool", "action"]).filter(own)
+    chosen = pl.col("example_id").is_in(ids.implode()) & (pl.col("action") == "solve")
+    sizes = log.scan("traces", ["example_id", "pool", "action"]).filter(chosen)
     counts = collect(sizes.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), log)
     several = counts.filter(pl.col("most") > 1)["pool"]
     wanted = pools if pools is not None else several if len(several) else counts["pool"]
@@ -108,22 +108,22 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTrac
     read = log.scan("traces", list(_COLUMNS)).filter(here & within).with_columns(last)
     frame = collect(read, log).join(examples, on="example_id")
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold", "token_logprobs"])
-    told = collect(scores.filter(within & pl.col("score").is_not_null()).with_columns(last), log)
+    logged = collect(scores.filter(within & pl.col("score").is_not_null()).with_columns(last), log)
     for (dataset,), part in sorted(frame.partition_by("dataset", as_dict=True).items()):
         right = part["correct"]
         if right.any() and not right.all():
             rows = part.sort("example_id", "sample_index", "trace_id")
-            own = told.join(rows.select("trace_id"), on="trace_id", how="semi")
-            yield _scored(str(dataset), pool, rows, own, int((beyond["dataset"] == dataset).sum()))
+            scored = logged.join(rows.select("trace_id"), on="trace_id", how="semi")
+            yield _scored(str(dataset), pool, rows, scored, int((beyond["dataset"] == dataset).sum()))
 
 
-def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, left_out: int) -> ScoredTraces:
+def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, left_out: int) -> ScoredTraces:
     clusters = frame.select(unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id")))["unit"]
     opaque = frame["opaque"].fill_null(False)
-    found, folds, lists, teller = {}, {}, frame["token_logprobs"], ""
-    for (verifier,), rows in sorted(told.partition_by("verifier", as_dict=True).items()):
+    by_name, folds, lists, teller = {}, {}, frame["token_logprobs"], ""
+    for (verifier,), rows in sorted(scored.partition_by("verifier", as_dict=True).items()):
         joined = frame.select("trace_id").join(rows, on="trace_id", how="left", maintain_order="left")
-        found[str(verifier)] = joined["score"].fill_null(float("nan")).to_numpy()
+        by_name[str(verifier)] = joined["score"].fill_null(float("nan")).to_numpy()
         folds[str(verifier)] = joined["fold"].is_not_null().to_numpy()
         if _longest(joined["token_logprobs"]) > _longest(lists):
             lists, teller = joined["token_logprobs"], str(verifier)
@@ -139,7 +139,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, told: pl.DataFrame, le
         tokens=lists.list.reverse(),
         teller=teller,
         fold=folds,
-        scores=found,
+        scores=by_name,
         left_out=left_out,
     )
 

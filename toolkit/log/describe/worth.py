@@ -119,9 +119,9 @@ def _worth_of(
     measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
-    shown = {} if lengths is None else _shown_k(traces.longest, lengths)
-    of_k = traces.suffixes_of(shown)
-    suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in shown.items()]
+    marks = {} if lengths is None else _shown_k(traces.longest, lengths)
+    of_k = traces.suffixes_of(marks)
+    suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
     return Worth(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -170,8 +170,8 @@ def signals_of(
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     """Share right of equal answers among other traces, drawn towards that of all."""
     base = float(train.right.mean())
-    told = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
-    shares = told.group_by("answer").agg(
+    learnt = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
+    shares = learnt.group_by("answer").agg(
         prior=(pl.col("right").sum() + PRIOR_WEIGHT * base) / (pl.len() + PRIOR_WEIGHT)
     )
     joined = (
@@ -200,32 +200,32 @@ def _shown_k(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
     remarks = [(k, remark) for k, remark in ((chosen.best, BEST), (chosen.honest, HONEST)) if k is not None]
-    told = dict.fromkeys(sorted(some | {longest} | {k for k, _ in remarks}), "")
+    notes = dict.fromkeys(sorted(some | {longest} | {k for k, _ in remarks}), "")
     for k, remark in remarks:
-        told[k] = f"{told[k]}; {remark}" if told[k] else remark
-    return told
+        notes[k] = f"{notes[k]}; {remark}" if notes[k] else remark
+    return notes
 
 
 def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalWorth:
     known = ~np.isnan(signal.score)
-    made = _estimates(traces, signal.score, known)
+    alone = _estimates(traces, signal.score, known)
     differences: dict[str, PairedInterval] = {}
     if reference is not None and reference.name != signal.name and known.any():
         both, widened = known & ~np.isnan(reference.score), max(signal.widened, reference.widened)
-        own = made if both.sum() == known.sum() else _estimates(traces, signal.score, both)
+        beside = alone if both.sum() == known.sum() else _estimates(traces, signal.score, both)
         other = _estimates(traces, reference.score, both)
         differences = {
-            "auc_difference": own.auc.minus(other.auc, widened=widened),
-            "within_difference": own.within.minus(other.within, widened=widened),
+            "auc_difference": beside.auc.minus(other.auc, widened=widened),
+            "within_difference": beside.within.minus(other.within, widened=widened),
         }
     return _SignalWorth(
         name=signal.name,
         traces=int(known.sum()),
-        auc=made.auc.interval(widened=signal.widened),
-        within=made.within.interval(widened=signal.widened),
-        best=made.best.interval(widened=signal.widened),
+        auc=alone.auc.interval(widened=signal.widened),
+        within=alone.within.interval(widened=signal.widened),
+        best=alone.best.interval(widened=signal.widened),
         **differences,
-        over_random=None if np.isnan(made.best.estimate) else made.best.minus(made.random, widened=signal.widened),
+        over_random=None if np.isnan(alone.best.estimate) else alone.best.minus(alone.random, widened=signal.widened),
         remark=signal.remark,
     )
 
@@ -260,25 +260,25 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
 
 
 def _chance(traces: ScoredTraces) -> _SignalWorth:
-    made = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
+    coin = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
-    return _SignalWorth(CHANCE, size, half, half, made.random.interval(), remark="a random pick")
+    return _SignalWorth(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
 
 
 def _notes(rows: list[_SignalWorth], suffixes: list[_SignalWorth]) -> Iterator[Note]:
-    said = "the best of a question's traces is right less often than a random pick by"
+    text = "the best of a question's traces is right less often than a random pick by"
     below = []
     for row in rows:
         if (over := _below(row)) is not None:
             limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
             below.append(f"`{row.name}` ({_points(over.difference or 0)}{limits} points)")
     if below:
-        yield warning(BELOW_RANDOM, f"{said} {', '.join(below)}")
+        yield warning(BELOW_RANDOM, f"{text} {', '.join(below)}")
     lengths = [place for place, row in enumerate(suffixes) if _below(row) is not None]
     if lengths:
         runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
         named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
-        yield warning(BELOW_RANDOM, f"{said} the log-probability of the last {named} tokens")
+        yield warning(BELOW_RANDOM, f"{text} the log-probability of the last {named} tokens")
 
 
 def _below(row: _SignalWorth) -> PairedInterval | None:
@@ -327,11 +327,11 @@ def worth_of_log(
         which = ALL_ROWS
     fitted = {(one.dataset, one.pool): one for one in scored_traces(log, learnt, pools)} if len(learnt) else {}
     for traces in scored_traces(log, reported, pools):
-        own = fitted.get((traces.dataset, traces.pool))
-        told = why if not len(learnt) else "no training rows in this pool"
+        fit = fitted.get((traces.dataset, traces.pool))
+        reason = why if not len(learnt) else "no training rows in this pool"
         first = next((name for name in references if name in traces.scores), None)
         if _anything(traces) and (first is not None or not references):
-            yield which, _worth_of(traces, own, first, told, simulated=log.simulated)
+            yield which, _worth_of(traces, fit, first, reason, simulated=log.simulated)
 
 
 def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
@@ -385,7 +385,7 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
         f"Δ AUC, Δ within: less those of `{worth.reference}`, on the traces that both score" * bool(worth.reference),
         "AUC within: mean over questions with right and wrong traces; Δ random: less a random pick of what is scored",
     )
-    made = Table(
+    table = Table(
         f"What tells right traces from wrong ones: {where}",
         columns,
         tuple(_cells(row) for row in worth.signals),
@@ -393,22 +393,22 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
         below=tuple(filter(None, below)),
     )
     if not worth.suffixes:
-        return [made]
-    shown = (0, 2, 3, 6, 7, 8)
-    rows = tuple(tuple(_cells(row)[at] for at in shown) for row in worth.suffixes)
-    lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in shown[1:]))
+        return [table]
+    places = (0, 2, 3, 6, 7, 8)
+    rows = tuple(tuple(_cells(row)[at] for at in places) for row in worth.suffixes)
+    lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in places[1:]))
     longest = int(worth.suffixes[-1].name)
     of_tokens = (
         f"log-probabilities of tokens by the verifier `{worth.teller}`" * bool(worth.teller),
         f"{len(rows)} of the {longest:,} lengths; the best is sought among all" * (len(rows) < longest),
     )
     title = f"Log-probability of the last tokens: {where}"
-    return [made, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
+    return [table, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
 
 
 def _cells(row: _SignalWorth) -> tuple[object, ...]:
     from toolkit.show import ShownInterval
 
-    shown = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
-    values = (one and ShownInterval.of((_estimate(one), one.low, one.high)) for one in shown)
+    numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
+    values = (one and ShownInterval.of((_estimate(one), one.low, one.high)) for one in numbers)
     return (row.name, row.traces, *values, row.remark)

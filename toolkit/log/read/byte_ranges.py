@@ -71,9 +71,9 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
     ) -> Iterator[pl.DataFrame]:
         left = n_rows
         for frame in _groups(shards, schema, row, list(schema) if columns is None else columns, predicate):
-            kept = frame if left is None else frame.head(left)
-            left = None if left is None else left - kept.height
-            yield kept
+            rows = frame if left is None else frame.head(left)
+            left = None if left is None else left - rows.height
+            yield rows
             if left == 0:
                 return
 
@@ -95,11 +95,11 @@ def _groups(
                 frame = read(first)
                 start += frame.height
                 if predicate is not None:
-                    kept = frame.select(predicate.alias("kept")).to_series().fill_null(False)
-                    if not kept.any():
+                    mask = frame.select(predicate.alias("kept")).to_series().fill_null(False)
+                    if not mask.any():
                         continue
                     later = [name for name in names if name not in frame.columns]
-                    frame = (frame.hstack(read(later)) if later else frame).filter(kept)
+                    frame = (frame.hstack(read(later)) if later else frame).filter(mask)
                 yield from frame.select(names).iter_slices(BATCH_ROWS)
 
 

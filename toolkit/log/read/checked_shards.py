@@ -33,13 +33,13 @@ def _cache_folder() -> Path | None:
 
 def known_shards(states: Mapping[str, str]) -> set[str]:
     """The paths of which the very state that `states` says (path: state) was kept not long ago."""
-    since, found = time.time() - KEPT_S, set()
+    since, paths = time.time() - KEPT_S, set()
     with contextlib.suppress(sqlite3.Error), _opened(make=False) as database:
         ask = "SELECT 1 FROM checked WHERE path = ? AND state = ? AND at > ?"
         for path, state in states.items():
             if database.execute(ask, (path, state, since)).fetchone():
-                found.add(path)
-    return found
+                paths.add(path)
+    return paths
 
 
 def keep_shards(states: Mapping[str, str]) -> None:

@@ -95,9 +95,9 @@ def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
     """(the schema with plainer types, whether they differ, types by column as polars reads them)."""
     import pyarrow as pa
 
-    own = pa.ipc.read_schema(pa.py_buffer(schema))
-    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in own])
-    return plain, not plain.equals(own), polars_types(plain)
+    arrow = pa.ipc.read_schema(pa.py_buffer(schema))
+    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in arrow])
+    return plain, not plain.equals(arrow), polars_types(plain)
 
 
 def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
@@ -132,19 +132,19 @@ def _check_agreement(metadata: Any) -> None:
 
     DuckDB reads what is said of the chunks of columns: pyarrow ends the process over some damages there.
     """
-    said = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
     chunks = _chunks(metadata)
-    if len(chunks) != len(said) * metadata.num_row_groups:
+    if len(chunks) != len(columns) * metadata.num_row_groups:
         raise ValueError("its footer contradicts itself about its columns")
     rows = 0
     for number, (group_rows, path, physical, values) in enumerate(chunks):
-        column = said[number % len(said)]
-        rows += group_rows if number % len(said) == 0 else 0
+        column = columns[number % len(columns)]
+        rows += group_rows if number % len(columns) == 0 else 0
         if (path.replace(", ", "."), physical) != (column.path.replace(", ", "."), column.physical_type):
             raise ValueError(f"its footer contradicts itself about the column `{column.path}`")
         if column.max_repetition_level == 0 and values != group_rows:
             raise ValueError(f"its footer contradicts itself about the rows of the column `{column.path}`")
-    if said and rows != metadata.num_rows:
+    if columns and rows != metadata.num_rows:
         raise ValueError("its footer contradicts itself about its rows")
 
 
@@ -157,10 +157,10 @@ def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
     metadata.write_metadata_file(_OF_THREAD.file)
     sql = "SELECT row_group_num_rows, path_in_schema, type, num_values FROM parquet_metadata($1)"
     try:
-        found = _OF_THREAD.duck.execute(f"{sql} ORDER BY row_group_id, column_id", [_OF_THREAD.file]).fetchall()
+        rows = _OF_THREAD.duck.execute(f"{sql} ORDER BY row_group_id, column_id", [_OF_THREAD.file]).fetchall()
     except duckdb.Error as error:
         raise ValueError(str(error)) from None
-    return list(found)
+    return list(rows)
 
 
 def _made_readable(path: str, plain: Any) -> str:
@@ -246,17 +246,17 @@ def _bounds(values: Any) -> list[Any]:
     return list(pc.min_max(values).as_py().values()) if known else []
 
 
-def _check_statistics(said: Any, nulls: int, bounds: list[Any]) -> None:
+def _check_statistics(given: Any, nulls: int, bounds: list[Any]) -> None:
     """ValueError where the footer says other nulls and bounds of a column in a row group than it has: readers pass over
     rows by what it says.
     """
-    if said is None:
+    if given is None:
         return
-    if said.has_null_count and said.null_count != nulls:
+    if given.has_null_count and given.null_count != nulls:
         raise ValueError("its footer says another number of nulls")
     with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
-        if bounds and said.has_min_max and type(said.min) is type(bounds[0]):
-            low, high = said.min, said.max
+        if bounds and given.has_min_max and type(given.min) is type(bounds[0]):
+            low, high = given.min, given.max
             if any(low > value or high < value for value in bounds):
                 raise ValueError("its footer says bounds that its values do not keep")
 

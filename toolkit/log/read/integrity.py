@@ -43,8 +43,8 @@ class SoundBytes:
         self._read_pages([footer for footer in footers if not footer.shard.sha256], columns)
         for footer in footers:
             names = [""] if footer.shard.sha256 else footer.columns if columns is None else columns
-            found = (self._found.get((footer.shard.path, name)) for name in names)
-            yield from itertools.islice(filter(None, found), 1)
+            known = (self._found.get((footer.shard.path, name)) for name in names)
+            yield from itertools.islice(filter(None, known), 1)
 
     def read_all(self, footer: Footer) -> Problem | None:
         """Read every page of a shard, whatever was found before."""
@@ -57,12 +57,12 @@ class SoundBytes:
         """Read columns that were not read before. What is fetched in ranges is compared with checksums as it comes."""
         due = []
         for footer in footers:
-            asked = footer.columns if columns is None else [name for name in columns if name in footer.columns]
-            new = [name for name in asked if (footer.shard.path, name) not in self._found]
+            wanted = footer.columns if columns is None else [name for name in columns if name in footer.columns]
+            new = [name for name in wanted if (footer.shard.path, name) not in self._found]
             if new and not footer.in_ranges:
                 due.append((footer, new))
-        found = side_by_side(lambda one: damage(one[0].shard, one[0], one[1]), due)
-        for (footer, names), problem in zip(due, found, strict=True):
+        results = side_by_side(lambda one: damage(one[0].shard, one[0], one[1]), due)
+        for (footer, names), problem in zip(due, results, strict=True):
             self._found.update(((footer.shard.path, name), problem) for name in names)
 
 
@@ -74,12 +74,12 @@ def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
     before = _states(sealed)
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
     due = [footer for footer in sealed if before.get(footer.shard.path, ("",))[0] not in known]
-    found: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
-    found.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
-    after = _states([footer for footer in due if found[footer.shard.path] is None and footer.shard.path in before])
+    problems: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
+    problems.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
+    after = _states([footer for footer in due if problems[footer.shard.path] is None and footer.shard.path in before])
     unchanged = (before[path] for path in after if after[path][:2] == before[path][:2])
     keep_shards({name: state for name, state, settled in unchanged if settled})
-    return found
+    return problems
 
 
 def _problem(footer: Footer) -> Problem | None:

@@ -42,15 +42,15 @@ def find(address: str) -> _Found:
         place = place_of(address)
         if any(sign in address for sign in "*?[") and not place.is_folder():
             place = place_of(address, pattern=True)
-            found = _find_glob(place, address)
+            parts = _find_glob(place, address)
         else:
             whole = _find_folder(place, "")
             if whole is None:
                 raise LogError(_no_log(place, address))
-            found = whole
+            parts = whole
     except OSError as error:
         raise LogError(f"`{address}` can't be read: {error.strerror or error}") from None
-    return replace(found, located=place.root if place.system is None else address)
+    return replace(parts, located=place.root if place.system is None else address)
 
 
 def is_shard(name: str) -> bool:
@@ -91,7 +91,7 @@ def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: s
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         warnings.append(f"`{others[0]}`{more}: ignored, since the manifest does not list it; to add rows, merge logs")
-    return _Found(manifest, {table: found for table, found in shards.items() if found}, tuple(warnings))
+    return _Found(manifest, {table: files for table, files in shards.items() if files}, tuple(warnings))
 
 
 def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str, tuple[Shard, ...]]:
@@ -139,8 +139,8 @@ def _find_glob(place: Place, address: str) -> _Found:
     logs: dict[str, list[str] | None] = {}
     for match in matches:
         # a folder above a log may have a table's name
-        own = None if is_shard(match) else _find_folder(replace(place, root=match), "")
-        is_log = own is not None and bool(own.shards or own.manifest)
+        inner = None if is_shard(match) else _find_folder(replace(place, root=match), "")
+        is_log = inner is not None and bool(inner.shards or inner.manifest)
         root, inside = (match, None) if is_log else _split_root(match)
         root = root or ("" if place.system is not None else ".")
         if inside is None:
@@ -172,25 +172,25 @@ def _split_root(match: str) -> tuple[str, str | None]:
     return match.rstrip("/"), None
 
 
-def _restricted(found: _Found, root: str, wanted: list[str]) -> _Found:
+def _restricted(whole: _Found, root: str, wanted: list[str]) -> _Found:
     """Only the shards and tables that a pattern named."""
     shards = {}
-    for table, of_table in found.shards.items():
+    for table, of_table in whole.shards.items():
         names = ((shard, f"{table}/{shard.path.rpartition('/')[2]}") for shard in of_table)
-        kept = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in wanted))
-        if kept:
-            shards[table] = kept
-    return _Found(found.manifest, shards, found.warnings)
+        some = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in wanted))
+        if some:
+            shards[table] = some
+    return _Found(whole.manifest, shards, whole.warnings)
 
 
-def _joined(found: list[_Found], address: str) -> _Found:
+def _joined(logs: list[_Found], address: str) -> _Found:
     """Several logs as one: sealed when all are, simulated when any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
-    for one in found:
+    for one in logs:
         for table, of_table in one.shards.items():
             shards[table] = shards.get(table, ()) + of_table
-    warnings = tuple(warning for one in found for warning in one.warnings)
-    manifests = [one.manifest for one in found if one.manifest is not None]
-    if len(found) > 1 and manifests:
+    warnings = tuple(warning for one in logs for warning in one.warnings)
+    manifests = [one.manifest for one in logs if one.manifest is not None]
+    if len(logs) > 1 and manifests:
         manifests = [join_manifests(manifests, address)]
     return _Found(next(iter(manifests), None), shards, warnings)

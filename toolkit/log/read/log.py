@@ -54,8 +54,8 @@ class Log:
     sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        told = [*["simulated"] * self.simulated, *([] if self.sealed else ["unsealed"])]
-        marked = f" ({', '.join(told)})" if told else ""
+        marks = [*["simulated"] * self.simulated, *([] if self.sealed else ["unsealed"])]
+        marked = f" ({', '.join(marks)})" if marks else ""
         where = f" at {self.address}" if self.address != self.name else ""
         return printable(f"Log {self.name}{marked}{where}: {', '.join(sorted(self.shards)) or 'no tables'}")
 
@@ -116,8 +116,8 @@ class Log:
         check_table(table)
         resolved = self._resolved(table)
         contract = {name: column.dtype for name, column in schema_of(table).items()} | dict(resolved.types)
-        asked = [columns] if isinstance(columns, str) else columns
-        wanted = list(contract) if asked is None else list(dict.fromkeys(asked))
+        chosen = [columns] if isinstance(columns, str) else columns
+        wanted = list(contract) if chosen is None else list(dict.fromkeys(chosen))
         for name in wanted:
             if name not in contract:
                 raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
@@ -202,23 +202,23 @@ class Log:
     def _resolved(self, table: str) -> _Types:
         """The one type in which all shards' columns of a name are read; what can't be brought together."""
         if table not in self._types:
-            found: dict[str, dict[pl.DataType, Shard]] = {}
+            types: dict[str, dict[pl.DataType, Shard]] = {}
             for shard, footer in self._shards(table):
                 for name, dtype in footer.columns.items():
-                    found.setdefault(name, {}).setdefault(dtype, shard)
+                    types.setdefault(name, {}).setdefault(dtype, shard)
             wanted = {
                 name: {dtype: self._target(shard, name, dtype) for dtype, shard in shards.items()}
-                for name, shards in found.items()
+                for name, shards in types.items()
             }
-            self._types[table] = _resolve(found, wanted)
+            self._types[table] = _resolve(types, wanted)
         return self._types[table]
 
-    def _target(self, shard: Shard, name: str, found: pl.DataType) -> pl.DataType:
+    def _target(self, shard: Shard, name: str, kind: pl.DataType) -> pl.DataType:
         """The type in which one shard's column would be read; a state's length is that of the first one."""
         if name != "state" or kind_of(shard.table) != HIDDEN:
-            return target_type(shard.table, name, found)
+            return target_type(shard.table, name, kind)
         first = self._raw([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
-        return state_type(found, lambda: next(iter(collect(first, self)[name]), None))
+        return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
     def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
         """Neighbouring shards with the same columns and types, read in one way, and the place of their first row."""
@@ -254,21 +254,21 @@ class Log:
             opened: list[IO[bytes]] = [closing.enter_context(Path(file).open("rb")) for file in files]
             return pl.scan_parquet(opened, glob=False, row_index_name=row)
 
-    def _conversion_problem(self, shard: Shard, name: str, found: pl.DataType | None) -> Problem | None:
+    def _conversion_problem(self, shard: Shard, name: str, kind: pl.DataType | None) -> Problem | None:
         column = schema_of(shard.table).get(name)
-        if found is None:
+        if kind is None:
             if column is None or column.may_be_absent:
                 return None
             message = f"is missing: {shard.table} need it ({type_name(column.dtype)})"
             return Problem(shard.file, name, None, message)
         target = self._resolved(shard.table).types[name]
         footer = self.footer(shard)
-        if found == pl.Null and column is not None and not column.nullable and footer.rows:
+        if kind == pl.Null and column is not None and not column.nullable and footer.rows:
             return Problem(shard.file, name, 0, f"is null, expected {type_name(target)} in every row")
-        if not can_convert(found, target):
-            message = f"{wrong_type(found, target)}: write it with that type"
+        if not can_convert(kind, target):
+            message = f"{wrong_type(kind, target)}: write it with that type"
             return Problem(shard.file, name, 0 if footer.rows else None, message)
-        flagged = lossy(pl.col(name), found, target)
+        flagged = lossy(pl.col(name), kind, target)
         if flagged is None:
             return None
         if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
@@ -280,12 +280,12 @@ class Log:
 
 
 def _resolve(
-    found: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
+    types_of: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
 ) -> _Types:
-    """The one type of each column, from the types that its shards have (`found`) and would be read in."""
+    """The one type of each column, from the types that its shards have (`types_of`) and would be read in."""
     types: dict[str, pl.DataType] = {}
     conflicts: dict[str, Problem] = {}
-    for name, shards in found.items():
+    for name, shards in types_of.items():
         here = {dtype: shard for dtype, shard in shards.items() if dtype != pl.Null}
         wanted = list(dict.fromkeys(wanted_of[name][dtype] for dtype in here or shards))
         types[name] = wanted[0]
@@ -314,8 +314,8 @@ def open_log(address: str | Path) -> Log:
     LogError where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
     """
     text = str(address)
-    found = find(text)
-    return Log(text, found.manifest, found.shards, found.warnings, found.located)
+    place = find(text)
+    return Log(text, place.manifest, place.shards, place.warnings, place.located)
 
 
 def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:

@@ -33,11 +33,11 @@ class Place:
         path = self.path(*names) if names else self.root
         if self.system is None:
             folder = Path(path)
-            found = [(p.name, p.is_dir()) for p in folder.iterdir()] if folder.is_dir() else []
+            entries = [(p.name, p.is_dir()) for p in folder.iterdir()] if folder.is_dir() else []
         else:
-            found = self._remote(self._listed, path)
-        folders = sorted(name for name, is_folder in found if is_folder)
-        return folders, sorted(name for name, is_folder in found if not is_folder)
+            entries = self._remote(self._listed, path)
+        folders = sorted(name for name, is_folder in entries if is_folder)
+        return folders, sorted(name for name, is_folder in entries if not is_folder)
 
     def _listed(self, path: str) -> list[tuple[str, bool]]:
         try:

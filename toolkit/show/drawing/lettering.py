@@ -50,13 +50,13 @@ def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = Fa
 def folded(name: str, space: float, size: float, lines: int = 3) -> str:
     """A policy's name on up to three lines, broken before a setting rather than within; long fractions are cut."""
     short = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", name)
-    found = [short]
+    rows = [short]
     if length(short, size) > space:
         head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
-        found = _evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
-    found = [line for line in found if line]
-    shown = "\n".join(found if len(found) <= lines else [*found[: lines - 1], f"{found[lines - 1]} …"])
-    return shown.replace(BOUND, " ")
+        rows = _evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
+    rows = [line for line in rows if line]
+    text = "\n".join(rows if len(rows) <= lines else [*rows[: lines - 1], f"{rows[lines - 1]} …"])
+    return text.replace(BOUND, " ")
 
 
 def _evenly(text: str, space: float, size: float) -> list[str]:
@@ -71,16 +71,16 @@ def _evenly(text: str, space: float, size: float) -> list[str]:
 
 def _pieces(text: str, space: float, size: float, bold: bool) -> list[str]:
     """The words of a text, those that no line holds in parts."""
-    found = []
+    parts = []
     for word in re.split(" +", text.strip(" ")):
-        piece = ""
+        part = ""
         for sign in word:
-            if piece and length(piece + sign, size, bold) > space:
-                found.append(piece)
-                piece = ""
-            piece += sign
-        found.append(piece)
-    return found
+            if part and length(part + sign, size, bold) > space:
+                parts.append(part)
+                part = ""
+            part += sign
+        parts.append(part)
+    return parts
 
 
 @cache

@@ -28,10 +28,10 @@ _EDGE = 0.06  # inches free at the left and right
 
 def inches(width: str | float) -> float:
     """A width such as `3.3in`, `84mm`, `8.4cm` or `240pt` in inches; a number is inches already."""
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(in|cm|mm|pt)\s*", width) if isinstance(width, str) else None
-    if isinstance(width, str) and found is None:
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(in|cm|mm|pt)\s*", width) if isinstance(width, str) else None
+    if isinstance(width, str) and match is None:
         raise InvalidError(f"the width `{width}` of a figure is no length: write `3.3in`, `84mm`, `8.4cm` or `240pt`")
-    size = float(found[1]) * _INCHES[found[2]] if found else float(width)
+    size = float(match[1]) * _INCHES[match[2]] if match else float(width)
     if not NARROWEST <= size <= WIDEST:
         raise InvalidError(f"a figure is {NARROWEST:g} to {WIDEST:g} inches wide, not `{width}`")
     return size
@@ -93,24 +93,24 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
 
 def _legend(figure: Figure, handle: float) -> list[Legend]:
     """The legend of everything labelled, from left to right in as few rows as the figure is wide enough for."""
-    found: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for axes in figure.axes:
         for artist, label in zip(*axes.get_legend_handles_labels(), strict=True):
             if axes.get_legend() is None:
-                found.setdefault(label, artist)
+                labels.setdefault(label, artist)
     space = figure.get_figwidth() - 2 * _EDGE
     rows: list[Legend] = []
     held: list[str] = []
-    for label in found:
-        row = _row(figure, found, [*held, label], handle)
+    for label in labels:
+        row = _row(figure, labels, [*held, label], handle)
         if held and row.get_window_extent().width > space * figure.dpi:
             row.remove()
-            rows.append(_row(figure, found, held, handle))
+            rows.append(_row(figure, labels, held, handle))
             held = [label]
         else:
             row.remove()
             held.append(label)
-    return [*rows, _row(figure, found, held, handle)] if held else []
+    return [*rows, _row(figure, labels, held, handle)] if held else []
 
 
 def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle: float) -> Legend:
@@ -185,8 +185,8 @@ def _strip(figure: Figure, strip: float) -> float:
     figure.set_size_inches(width, whole)
     for axes, box in boxes:
         axes.set_position((box.x0, lifted(box.y0), box.width, box.height * height / whole))
-    for found, anchor in anchors:
-        found.set_bbox_to_anchor((anchor.x0, lifted(anchor.y0)))
+    for legend, anchor in anchors:
+        legend.set_bbox_to_anchor((anchor.x0, lifted(anchor.y0)))
     for text, (x, y) in texts:
         text.set_position((x, lifted(y)))
     return whole

@@ -88,13 +88,13 @@ class RowLines:
     @classmethod
     def of(cls, names: Sequence[str], width: float) -> RowLines:
         """RowLines for the names of policies in a figure `width` inches wide."""
-        shown = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
+        lines = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2
-        for name in shown:
-            own = LINE * (name.count("\n") + 1) + _GAP
-            places.append(top + own / 2)
-            top += own
-        return cls(shown, tuple(places), top + _GAP / 2)
+        for name in lines:
+            height = LINE * (name.count("\n") + 1) + _GAP
+            places.append(top + height / 2)
+            top += height
+        return cls(lines, tuple(places), top + _GAP / 2)
 
     def name(self, axes: Axes) -> None:
         """Write the names, the first at the top; y is inches from there."""

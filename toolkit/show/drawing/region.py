@@ -26,17 +26,17 @@ WORTH = 0.75
 _EDGE = 0.045  # of the axis: how far within its end a far value is drawn
 
 
-def view(values: Sequence[float] | np.ndarray, kept: Sequence[bool]) -> list[bool]:
+def view(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[bool]:
     """Which values belong to the region: within Tukey's fences, one and a half quartile ranges from the quartiles.
 
-    `kept` always belong. All do where there are few, or where leaving some out would hardly make room.
+    `must` always belong. All do where there are few, or where leaving some out would hardly make room.
     """
     given = np.asarray(values, float)
     if len(given) < FEW:
         return [True] * len(given)
     first, third = np.quantile(given, [0.25, 0.75])
     reach = 1.5 * (third - first)
-    near = (given >= first - reach) & (given <= third + reach) | np.asarray(kept, bool)
+    near = (given >= first - reach) & (given <= third + reach) | np.asarray(must, bool)
     span = np.ptp(given[near])
     return [bool(one) for one in (near if span < WORTH * np.ptp(given) and span > 0 else np.ones(len(given), bool))]
 
@@ -97,7 +97,7 @@ def arrow_places(
 
     No arrow hides another: where two would, the second stands further from the edge.
     """
-    found: dict[Hashable, tuple[float, float]] = {}
+    places: dict[Hashable, tuple[float, float]] = {}
     taken: list[np.ndarray] = []
     for key, (x, y) in points.items():
         far = seen.beyond(x, y)
@@ -108,8 +108,8 @@ def arrow_places(
         while any(np.abs(place - other).max() < 1.3 * SIZE for other in taken):
             place = place + SIZE / 2 * inwards
         taken.append(place)
-        found[key] = seen.place(*(place / size))
-    return found
+        places[key] = seen.place(*(place / size))
+    return places
 
 
 def draw_arrow(axes: Axes, x: float, y: float, towards: str, color: str) -> None:

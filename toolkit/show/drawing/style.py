@@ -87,13 +87,13 @@ def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
     """The picture that a notebook shows of a figure, sharp on fine screens, and its size there in pixels."""
     from PIL import Image
 
-    drawn, shown = io.BytesIO(), io.BytesIO()
+    drawn, picture = io.BytesIO(), io.BytesIO()
     with style():
         figure.savefig(drawn, format="png", dpi=SCREEN_DPI, metadata=_METADATA[".png"])
     few = Image.open(drawn).convert("RGB").quantize(method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(shown, "png", optimize=True)  # a notebook keeps it: a third of the bytes, and no eye sees a difference
+    few.save(picture, "png", optimize=True)  # a notebook keeps it: a third of the bytes, and no eye sees a difference
     width, height = figure.get_size_inches()
-    return shown.getvalue(), {"width": round(ON_SCREEN * width), "height": round(ON_SCREEN * height)}
+    return picture.getvalue(), {"width": round(ON_SCREEN * width), "height": round(ON_SCREEN * height)}
 
 
 def plain(figure: Figure) -> None:

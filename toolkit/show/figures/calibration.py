@@ -54,12 +54,12 @@ def reliability_figure(
     names, second = [one.name for one in panels], [one.told for one in panels]
     look: dict[str, Any] = {"title": title, "simulated": simulated, "note": f"{bars}; {note}" if note else bars}
     with panel_grid(names, f"{x}, %", f"{y}, %", width=width, second=second, **look) as (figure, drawn):
-        told = False
+        labelled = False
         for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
             _draw(axes, one, "calibrated" if number == 0 else "_")
             if one.threshold is not None and 0 <= one.threshold <= 1:
-                axes.axvline(100 * one.threshold, label="_" if told else "the gate's threshold", **_THRESHOLD)
-                told = True
+                axes.axvline(100 * one.threshold, label="_" if labelled else "the gate's threshold", **_THRESHOLD)
+                labelled = True
     return figure
 
 

@@ -116,8 +116,8 @@ def curves_figure(
             for curve in curves:
                 _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
             if reference is not None:
-                told, level_at = reference
-                axes.axhline(100 * level_at, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1.5, label=told)
+                text, level_at = reference
+                axes.axhline(100 * level_at, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1.5, label=text)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
             _scale(axes, sorted({k for curve in curves for k in curve.k}), ticks, doubling, each)
@@ -129,19 +129,19 @@ def curves_figure(
             axes.set_visible(False)
         alike: dict[tuple[str, bool], list[tuple[Axes, Sequence[PlottedCurve]]]] = {}
         for axes, (_, curves), scale in zip(grid.flat, panels, scales or [""] * len(panels), strict=False):
-            own = all(curve.diagnostic for curve in curves)  # what only diagnostics are in has a scale of its own
-            alike.setdefault((scale, own), []).append((axes, curves))
+            apart = all(curve.diagnostic for curve in curves)  # what only diagnostics are in has a scale of its own
+            alike.setdefault((scale, apart), []).append((axes, curves))
         for members in alike.values():
-            shown = [curve for _, curves in members for curve in curves]
-            _limit([axes for axes, _ in members], shown, [] if reference is None else [reference[1]])
+            lines = [curve for _, curves in members for curve in curves]
+            _limit([axes for axes, _ in members], lines, [] if reference is None else [reference[1]])
         if any(curve.published for _, curves in panels for curve in curves):
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
             _side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
             _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
-        told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
-        noted(figure, note or (told if bands else "intervals, and paired differences between lines: see the tables"))
+        text = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
+        noted(figure, note or (text if bands else "intervals, and paired differences between lines: see the tables"))
     return figure
 
 

@@ -140,12 +140,12 @@ def frontier(
 
 def _key(placed: Placed) -> str:
     """Give the labels that became letters theirs, by rising cost, and say what each stands for."""
-    told = []
+    parts = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
         text.set_text(letter + label.value)
-        told.append(f"{letter}: {label.key}")
-    return "; ".join(told)
+        parts.append(f"{letter}: {label.key}")
+    return "; ".join(parts)
 
 
 def _notes(
@@ -165,11 +165,11 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
 
     real = [p for p in points if p.labelled and not p.diagnostic] or list(points)
     best = max(p.accuracy for p in real)
-    kept = [p.baseline or p.accuracy == best for p in real]
-    rising = view([100 * p.accuracy for p in real], kept)
+    must = [p.baseline or p.accuracy == best for p in real]
+    rising = view([100 * p.accuracy for p in real], must)
     positive = min(p.cost for p in points) > 0
     costs = np.array([p.cost for p in real], float)
-    spread = view(np.log(costs) if positive else costs, kept)
+    spread = view(np.log(costs) if positive else costs, must)
     near = [p for p, x, y in zip(real, spread, rising, strict=True) if x and y]
     ends = [c for p in near if p.labelled for c in (p.cost_low, p.cost_high) if c is not None]
     ends = [c for c in ends if c > 0 or not positive]  # a logarithmic axis has no place for 0
@@ -336,14 +336,14 @@ def _labels(
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
     set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
-    found = []
+    labels = []
     for p in (p for p in points if p.labelled):
         x, y = arrows.get(p.name, p.place)
         far = seen.beyond(*p.place)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
         value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
-        found.append(
+        labels.append(
             Label(
                 text=LETTER + value if letters else folded(words(p.name) + value, room, SMALL),
                 x=x,
@@ -358,7 +358,7 @@ def _labels(
                 name=p.name,
             )
         )
-    return found
+    return labels
 
 
 def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:

@@ -109,8 +109,8 @@ def forest_figure(
 def _limits(rows: Sequence[PolicyDifference]) -> tuple[float, float]:
     """Ends of the axis: 0, and the policies that are not far from all others, with their limits."""
     real = [row for row in rows if not row.diagnostic] or list(rows)
-    kept = view([row.difference for row in real], [row.difference == 0 for row in real])
-    near = [row for row, one in zip(real, kept, strict=True) if one]
+    inside = view([row.difference for row in real], [row.difference == 0 for row in real])
+    near = [row for row, one in zip(real, inside, strict=True) if one]
     ends = [0.0, *(v for row in near for v in (row.low, row.difference, row.high) if v is not None)]
     low, high = min(ends), max(ends)
     room = (high - low) or 1.0

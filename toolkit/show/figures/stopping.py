@@ -60,11 +60,11 @@ def stopping_figure(
 
 def _binned(policy: StoppingTimes, low: int, each: int) -> dict[int, float]:
     """Per cent of the examples by bar, `each` numbers of traces wide, the first at `low`."""
-    found: dict[int, float] = {}
+    bars: dict[int, float] = {}
     for count, share in zip(policy.traces, policy.shares, strict=True):
         place = (count - low) // each
-        found[place] = found.get(place, 0.0) + HUNDRED * share
-    return found
+        bars[place] = bars.get(place, 0.0) + HUNDRED * share
+    return bars
 
 
 def _scale(figure: Figure, low: int, high: int, highest: float) -> None:

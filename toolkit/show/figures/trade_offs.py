@@ -67,20 +67,20 @@ def trade_offs_figure(
 def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
     from matplotlib import patheffects
 
-    own = look(number)
+    mark = look(number)
     x, y = point.cost.estimate, HUNDRED * point.quality.estimate
-    bar: dict[str, Any] = {"color": own.color, "linewidth": 0.9, "zorder": 3}
+    bar: dict[str, Any] = {"color": mark.color, "linewidth": 0.9, "zorder": 3}
     if point.quality.low is not None and point.quality.high is not None:
         axes.vlines([x], HUNDRED * point.quality.low, HUNDRED * point.quality.high, **bar)
     if point.cost.low is not None and point.cost.high is not None:
         axes.hlines([y], point.cost.low, point.cost.high, **bar)
-    dot: dict[str, Any] = {"marker": own.marker, "s": SIZE, "linewidths": 0.9, "zorder": 5, "clip_on": False}
-    axes.scatter([x], [y], facecolors=own.color, edgecolors="white", label=name, **dot)
+    dot: dict[str, Any] = {"marker": mark.marker, "s": SIZE, "linewidths": 0.9, "zorder": 5, "clip_on": False}
+    axes.scatter([x], [y], facecolors=mark.color, edgecolors="white", label=name, **dot)
     if point.published is not None:
-        theirs, value = point.published
+        cost, value = point.published
         halo = [patheffects.withStroke(linewidth=2.4, foreground="white")]  # seen on the method's own mark, too
-        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": own.color, "path_effects": halo}
-        axes.scatter([theirs], [value], label="_", **dot | hollow | {"zorder": 6})
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": mark.color, "path_effects": halo}
+        axes.scatter([cost], [value], label="_", **dot | hollow | {"zorder": 6})
 
 
 def _scale(axes: Axes, points: Sequence[MethodPoint]) -> None:

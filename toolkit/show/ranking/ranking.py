@@ -79,10 +79,10 @@ def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str
 
     `always` shortens the names of sweeps without a label, too.
     """
-    made = {policy.name: policy.short(always) for policy in policies}
-    often = Counter(made.values())
+    names = {policy.name: policy.short(always) for policy in policies}
+    often = Counter(names.values())
     whole = {p.name: f"{p.label or p.sweep}{p.name.removeprefix(p.sweep)}" for p in policies}
-    return {name: shown if often[shown] == 1 else whole[name] for name, shown in made.items()}
+    return {name: short if often[short] == 1 else whole[name] for name, short in names.items()}
 
 
 @dataclass(frozen=True)
@@ -198,18 +198,18 @@ class Ranked:
         return "; ".join(remarks)
 
 
-def cell_of(told: Sequence[Any] | None) -> ShownInterval | None:
+def cell_of(cell: Sequence[Any] | None) -> ShownInterval | None:
     """Estimate, limits and, where the method is a marked one, the mark, of (estimate, low, high, n, method)."""
-    if told is None or told[0] is None:
+    if cell is None or cell[0] is None:
         return None
-    estimate, low, high, _, method = told
+    estimate, low, high, _, method = cell
     return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
 
 
 def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
     """Why intervals of some methods are marked."""
-    found = set(methods)
-    return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in found]
+    names = set(methods)
+    return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in names]
 
 
 def rank(results: RankedInput) -> tuple[Ranked, ...]:
@@ -220,7 +220,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
 def _rank(results: RankedInput) -> tuple[Ranked, ...]:
     summary = _cells(results.summary, ("policy", "metric"), "estimate")
     against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
-    told = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
+    ranks = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
@@ -243,8 +243,8 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
         quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
         counts = quality is not None and not policy.diagnostic
         place += counts
-        own = told.get((policy.name, metric), {})
-        difference = _at_once(against.get((policy.name, results.baseline, metric)), own)
+        cells = ranks.get((policy.name, metric), {})
+        difference = _at_once(against.get((policy.name, results.baseline, metric)), cells)
         ranked.append(
             Ranked(
                 policy=policy,
@@ -253,16 +253,16 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
-                p_value=_at_least(own.get("p_baseline"), exact.get((policy.name, results.baseline))),
+                p_value=_at_least(cells.get("p_baseline"), exact.get((policy.name, results.baseline))),
                 on_front=policy.name in front if counts and price is not None else None,
-                front_share=told.get((policy.name, cost), {}).get("front_share"),
-                ranks=None if own.get("rank_low") is None else (own["rank_low"], own["rank_high"]),
+                front_share=ranks.get((policy.name, cost), {}).get("front_share"),
+                ranks=None if cells.get("rank_low") is None else (cells["rank_low"], cells["rank_high"]),
                 leads=policy.name == results.leader,
-                ties=_ties(own.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
+                ties=_ties(cells.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
                 same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
-                corrected=ShownInterval.of([own.get(f"corrected{end}") for end in ("", "_low", "_high")]),
+                corrected=ShownInterval.of([cells.get(f"corrected{end}") for end in ("", "_low", "_high")]),
                 tried=tried,
                 baseline=policy.name == results.baseline,
             )
@@ -294,9 +294,9 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     }
 
 
-def _at_once(difference: ShownInterval | None, own: Mapping[str, Any]) -> ShownInterval | None:
+def _at_once(difference: ShownInterval | None, cells: Mapping[str, Any]) -> ShownInterval | None:
     """A difference to the baseline with the limits that hold for all of them, where these are known."""
-    limits = own.get("baseline_low"), own.get("baseline_high")
+    limits = cells.get("baseline_low"), cells.get("baseline_high")
     if difference is None or None in limits:
         return difference
     return replace(difference, low=limits[0], high=limits[1])

@@ -60,11 +60,11 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows."""
     ranked = rank(results)
     limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
-    shown = _shown(ranked, limits)
+    rows = _shown(ranked, limits)
     parts = _columns(results, ranked)
     columns = tuple(column for column, _ in parts)
-    left_out = len(ranked) - len(shown)
-    of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in shown) else " of sweeps"
+    left_out = len(ranked) - len(rows)
+    of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in rows) else " of sweeps"
     below = []
     if left_out:
         more = f"{left_out:,} more rows{of} are"
@@ -72,7 +72,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     return Table(
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
-        rows=tuple(tuple(cell(row) for _, cell in parts) for row in shown),
+        rows=tuple(tuple(cell(row) for _, cell in parts) for row in rows),
         above=(*[SIMULATED] * results.simulated, *_said(results, Severity.WARNING, columns)),
         below=(
             *below,
@@ -80,8 +80,8 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
             *_said(results, Severity.NOTE, columns),
             *filter(None, [takeaway(results)]),
         ),
-        strong=frozenset(i for i, row in enumerate(shown) if row.leads),
-        faint=frozenset(i for i, row in enumerate(shown) if row.policy.diagnostic),
+        strong=frozenset(i for i, row in enumerate(rows) if row.leads),
+        faint=frozenset(i for i, row in enumerate(rows) if row.policy.diagnostic),
         marks=(("simulated", "true"),) if results.simulated else (),
     )
 
@@ -149,9 +149,9 @@ def no_frontier(results: RankedInput) -> str:
 
 def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
     cheapest = _cheapest_tied(ranked)
-    kept = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
-    swept = _of_sweeps(ranked, limits.of_sweep, kept)
-    must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in kept]
+    names = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
+    swept = _of_sweeps(ranked, limits.of_sweep, names)
+    must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in names]
     some = _first(swept, must, limits.rows)
     if limits.most is None or len(some) <= limits.most:
         return some
@@ -172,12 +172,12 @@ def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]
     sweeps: dict[str, list[Ranked]] = {}
     for row in ranked:
         sweeps.setdefault(row.policy.sweep if row.policy.sweep_size > 1 else row.policy.name, []).append(row)
-    kept = set[str]()
+    names = set[str]()
     for rows in sweeps.values():
         some = [row for row in rows if row.policy.name in must]
         spread = len(rows) > most and all(_along_one_number(row.policy) for row in rows)
-        kept |= {row.policy.name for row in (_spread(rows, some, most) if spread else _first(rows, some, most))}
-    return [row for row in ranked if row.policy.name in kept]
+        names |= {row.policy.name for row in (_spread(rows, some, most) if spread else _first(rows, some, most))}
+    return [row for row in ranked if row.policy.name in names]
 
 
 def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
@@ -192,11 +192,11 @@ def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -
     """At most so many rows in their order: those that must be shown, those on the front, the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
-    kept = {row.policy.name for row in must}
-    rest = [row for row in ranked if row.policy.name not in kept]
+    names = {row.policy.name for row in must}
+    rest = [row for row in ranked if row.policy.name not in names]
     rest.sort(key=lambda row: not row.on_front)  # stable: the front first, each part by rank
-    kept |= {row.policy.name for row in rest[: max(0, most - len(must))]}
-    return [row for row in ranked if row.policy.name in kept]
+    names |= {row.policy.name for row in rest[: max(0, most - len(must))]}
+    return [row for row in ranked if row.policy.name in names]
 
 
 MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
@@ -269,8 +269,8 @@ def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
         Number(1, scale=100) if column.share else Number(decimals, scale=column.scale, significant=column.significant)
     )
     ranks = column == results.cost
-    made = TableColumn(column.heading, form, metric, drop=0 if ranks else column.place, core=ranks, if_filled=True)
-    return made, lambda row: row.means.get(metric)
+    head = TableColumn(column.heading, form, metric, drop=0 if ranks else column.place, core=ranks, if_filled=True)
+    return head, lambda row: row.means.get(metric)
 
 
 def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
@@ -327,17 +327,17 @@ def _explanations(
                 text += ", step by step, so it may tell apart where Δ does not"
             yield ColumnNote(f"{text}.", ("p_adjusted",))
     keys = {column.key for column in columns}
-    own = [column for column in results.columns if column.needs and column.metric in keys]
-    if own:
-        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base"
+    extra = [column for column in results.columns if column.needs and column.metric in keys]
+    if extra:
+        text = f"{', '.join(column.heading for column in extra)}: compared with the policy's own base"
         named = ", which its remark names" if any(policy.base for policy in results.policies) else ""
         other = f"; Δ is to `{results.baseline}`" if results.baseline is not None else ""
-        yield ColumnNote(f"{text}{named}{other}.", tuple(str(column.metric) for column in own))
+        yield ColumnNote(f"{text}{named}{other}.", tuple(str(column.metric) for column in extra))
     if results.margin is not None:
         size = f"{100 * results.margin if share else results.margin:g}"
         above = f"above {f'−{size}' if results.margin else 0}"
-        told = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
-        yield ColumnNote(f"not worse: {told}{' points' * share}.", ("not_worse",))
+        rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
+        yield ColumnNote(f"not worse: {rule}{' points' * share}.", ("not_worse",))
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
     yield ColumnNote(text, ("on_front",))
@@ -382,8 +382,8 @@ def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[Colu
 def _marked(results: RankedInput) -> list[str]:
     """Why intervals of the metric that ranks are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
-    found = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
-    return reasons(found, results.clustered)
+    methods = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
+    return reasons(methods, results.clustered)
 
 
 def takeaway(results: RankedInput) -> str | None:
@@ -397,16 +397,16 @@ def takeaway(results: RankedInput) -> str | None:
         return None
     called = results.called
     best = "lowest" if results.quality.cost else "best"
-    said = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
+    text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
     if leader.corrected is not None:
-        said += f" ({_quality(results, ShownInterval(leader.corrected.estimate))} corrected for having been chosen)"
+        text += f" ({_quality(results, ShownInterval(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
-        said += "; it is the baseline"
+        text += "; it is the baseline"
     elif leader.difference is not None:
         baseline = called[str(results.baseline)]
         points = " points" if results.quality.share else ""
-        said += f"; {_quality(results, leader.difference, signed=True)}{points} against `{baseline}`"
-    return f"{said}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
+        text += f"; {_quality(results, leader.difference, signed=True)}{points} against `{baseline}`"
+    return f"{text}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
 
 
 def _cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
@@ -418,16 +418,16 @@ def _cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
 def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     if not tied:
         return "No other policy ties with it."
-    said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
+    text = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
     cheapest = _cheapest_tied([leader, *tied])
     if leader.cost is None or cheapest is None or cheapest.cost is None or not results.same_calls:
-        return f"{said}."
+        return f"{text}."
     if cheapest is leader:
-        return f"{said}, and none is cheaper."
+        return f"{text}, and none is cheaper."
     whose = "it takes" if len(tied) == 1 else f"the cheapest, `{results.called[cheapest.policy.name]}`, takes"
     now, before = (_cost(results, cost.estimate) for cost in (cheapest.cost, leader.cost))
     less = f"{now} {results.cost.called} instead of {before}"
-    return f"{said}; {whose} {less}."
+    return f"{text}; {whose} {less}."
 
 
 def _quality(results: RankedInput, value: ShownInterval, signed: bool = False) -> str:

@@ -46,10 +46,10 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     """
     space, table = POINTS_AN_INCH * width, _in_print(table)
     grids = [grid.folded(space) for grid in _grids(table, space, whole)]
-    shown = {place for grid in grids for place in grid.places}
-    kept = [column for place, column in enumerate(table.columns) if place in shown or column.beneath]
-    gone = [column.name for column in table.columns if column not in kept]
-    above, below = (_printed(notes if whole else notes_on(notes, kept)) for notes in (table.above, table.below))
+    printed = {place for grid in grids for place in grid.places}
+    columns = [column for place, column in enumerate(table.columns) if place in printed or column.beneath]
+    gone = [column.name for column in table.columns if column not in columns]
+    above, below = (_printed(notes if whole else notes_on(notes, columns)) for notes in (table.above, table.below))
     below = [*(f"{sign} {text}." for text, sign in _marks_of(table).items()), *below]
     below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
     caption = table.title
@@ -81,8 +81,8 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
 
 def _printed(notes: Sequence[str]) -> list[str]:
     """Notes as a paper's readers can use them."""
-    said = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
-    return [note for note in said if note]
+    texts = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
+    return [note for note in texts if note]
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class _OverPublished(Form):
         return self.own.align
 
     def show(self, value: tuple[Any, Any]) -> str:
-        own, theirs = value
-        shown = DASH if own is None else self.own.show(own)
-        return shown if theirs is None else f"{shown} ({self.theirs.show(theirs)})"
+        ours, published = value
+        text = DASH if ours is None else self.own.show(ours)
+        return text if published is None else f"{text} ({self.theirs.show(published)})"
 
 
 def _in_print(table: T) -> T:
@@ -112,15 +112,15 @@ def _in_print(table: T) -> T:
         i for i, c in enumerate(table.columns) if c.under not in places and (c.printed or c.core)
     ]  # what was asked for is printed
 
-    def column(own: int) -> TableColumn:
-        under = beneath.get(own)
-        one = table.columns[own]
+    def column(place: int) -> TableColumn:
+        under = beneath.get(place)
+        one = table.columns[place]
         return one if under is None else replace(one, form=_OverPublished(one.form, table.columns[under].form))
 
-    def cell(row: Sequence[Any], own: int) -> Any:
-        if own not in beneath:
-            return row[own]
-        pair = row[own], row[beneath[own]]
+    def cell(row: Sequence[Any], place: int) -> Any:
+        if place not in beneath:
+            return row[place]
+        pair = row[place], row[beneath[place]]
         return None if pair == (None, None) else pair
 
     return replace(
@@ -193,10 +193,10 @@ class _Grid:
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
-    def only(self, kept: Sequence[int]) -> _Grid:
+    def only(self, columns: Sequence[int]) -> _Grid:
         """Some columns."""
-        rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
-        places, heads = tuple(self.places[k] for k in kept), tuple(self.heads[k] for k in kept)
+        rows = tuple(tuple(row[k] for k in columns) for row in self.rows)
+        places, heads = tuple(self.places[k] for k in columns), tuple(self.heads[k] for k in columns)
         return replace(self, places=places, heads=heads, rows=rows)
 
     def left(self) -> list[bool]:
@@ -234,8 +234,8 @@ def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
     heads = tuple(table.columns[i].name for i in places)
     high = tuple(head.replace(" ", "\n") for head in heads)
     stacked = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in rows)
-    asked = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
-    pressed = [(high, stacked, (8,), _LEAST)] if asked else []  # before a column that was asked for goes
+    core = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
+    pressed = [(high, stacked, (8,), _LEAST)] if core else []  # before a column that was asked for goes
     for shown, cells, sizes, room in (
         (heads, rows, (10, 9, 8), _ROOMY),
         (high, rows, (9, 8), _ROOMY),

@@ -48,8 +48,8 @@ _MARKS = 0xE000  # of a private area, of which no printable text has a sign
 
 def in_tex(text: str) -> str:
     """Text that LaTeX sets as it is; what stands in backticks gets quotation marks."""
-    parted = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
-    return "".join(map(_set, parted))
+    marked = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
+    return "".join(map(_set, marked))
 
 
 def mark(number: int) -> str:
@@ -103,10 +103,10 @@ def _pieces(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
 
 def paragraph(text: str, space: float, size: int) -> str:
     """A text whose lines LaTeX breaks by itself, within long words too."""
-    made = ""
+    lines = ""
     for word, glued in _pieces(text, space, size):
-        made += ("\x00" if glued else " " if made else "") + word
-    return in_tex(made)
+        lines += ("\x00" if glued else " " if lines else "") + word
+    return in_tex(lines)
 
 
 def _indented(line: str, size: int) -> float:

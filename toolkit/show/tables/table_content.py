@@ -56,9 +56,9 @@ class ColumnNote(str):
         cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None
     ) -> ColumnNote:
         """The line, which on its own is its text."""
-        made = super().__new__(cls, text)
-        made.columns, made.on_gaps, made.paper = columns, on_gaps, paper
-        return made
+        note = super().__new__(cls, text)
+        note.columns, note.on_gaps, note.paper = columns, on_gaps, paper
+        return note
 
 
 class Form:
@@ -195,8 +195,8 @@ class FrontMark(Form):
     def show(self, value: tuple[bool, float | None]) -> str:
         """The mark and the share."""
         on, share = value
-        told = "" if share is None or not (on or share >= 0.005) else f"{100 * share:.0f} %"
-        return " ".join(part for part in ("●" * on, told) if part)
+        text = "" if share is None or not (on or share >= 0.005) else f"{100 * share:.0f} %"
+        return " ".join(part for part in ("●" * on, text) if part)
 
     def fields(self, name: str) -> tuple[str, ...]:
         return (name, "front_share")
@@ -251,8 +251,8 @@ class TableContent:
     def __post_init__(self) -> None:
         notes = {name: tuple(map(_printable_note, getattr(self, name))) for name in ("above", "below")}
         columns = tuple(replace(column, name=printable(column.name)) for column in self.columns)
-        for name, made in {"title": printable(self.title), "columns": columns, **notes}.items():
-            object.__setattr__(self, name, made)
+        for name, value in {"title": printable(self.title), "columns": columns, **notes}.items():
+            object.__setattr__(self, name, value)
 
     def only(self, names: Sequence[str]) -> Self:
         """The table with some columns alone, in the order given, after the first one of words.
@@ -262,28 +262,28 @@ class TableContent:
         """
         known: dict[str, int] = {}
         for place, column in enumerate(self.columns):
-            own = (column.key, column.name, column.name.removesuffix(" %"), column.name.partition(" ")[0])
-            for name in (*own, *(DELTA if "Δ" in own else ())):
+            spellings = (column.key, column.name, column.name.removesuffix(" %"), column.name.partition(" ")[0])
+            for name in (*spellings, *(DELTA if "Δ" in spellings else ())):
                 known.setdefault((name or column.name).casefold(), place)
         for name in names:
             if name.casefold() not in known:
-                told = [column.key or column.name for column in self.columns]
+                heads = [column.key or column.name for column in self.columns]
                 if name.casefold() in (*DELTA, f"{DELTA[0]} points", "difference"):
                     raise UnknownError(
                         f"the table has no column `{name}`: name the policy that is compared with, the baseline"
                     )
-                raise UnknownError(f"the table has no column `{name}`; {suggest(name, told, limit=len(told))}")
+                raise UnknownError(f"the table has no column `{name}`; {suggest(name, heads, limit=len(heads))}")
         words = [i for i, column in enumerate(self.columns) if column.form.align == "left" and not column.beneath][:1]
-        asked = list(dict.fromkeys(known[name.casefold()] for name in names))
-        first = [] if set(words) & set(asked) else words
-        under = [i for i, column in enumerate(self.columns) if column.beneath and i not in asked]
-        made = self._of(tuple(dict.fromkeys([*first, *asked, *under])))
-        kept = {self.columns[place].name: number for number, place in enumerate(asked)}
+        chosen = list(dict.fromkeys(known[name.casefold()] for name in names))
+        first = [] if set(words) & set(chosen) else words
+        under = [i for i, column in enumerate(self.columns) if column.beneath and i not in chosen]
+        part = self._of(tuple(dict.fromkeys([*first, *chosen, *under])))
+        order = {self.columns[place].name: number for number, place in enumerate(chosen)}
         columns = (
-            replace(column, core=True, drop=kept[column.name] * (column.drop > 0)) if column.name in kept else column
-            for column in made.columns
+            replace(column, core=True, drop=order[column.name] * (column.drop > 0)) if column.name in order else column
+            for column in part.columns
         )
-        return replace(made, columns=tuple(columns))
+        return replace(part, columns=tuple(columns))
 
     def _of(self, places: Sequence[int]) -> Self:
         """The columns at these places, without the notes on others."""
@@ -304,19 +304,19 @@ def notes_on(
     notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
 ) -> tuple[str, ...]:
     """The notes but for those that explain none of these columns, nor why one that is left out as `empty` is so."""
-    shown, gone = ({column.key or column.name for column in some} for some in (columns, empty))
+    there, gone = ({column.key or column.name for column in some} for some in (columns, empty))
 
     def explains(note: str) -> bool:
-        told = set(getattr(note, "columns", ()))
-        return not told or bool(told & shown) or (getattr(note, "on_gaps", False) and bool(told & gone))
+        named = set(getattr(note, "columns", ()))
+        return not named or bool(named & there) or (getattr(note, "on_gaps", False) and bool(named & gone))
 
     return tuple(filter(explains, notes))
 
 
 def _printable_note(note: str) -> ColumnNote:
     paper = getattr(note, "paper", None)
-    told = None if paper is None else printable(paper)
-    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False), told)
+    text = None if paper is None else printable(paper)
+    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False), text)
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -33,8 +33,8 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     every, empty = _filled(_beneath(table))
     layout, lines = min(((one, list(_lines(table, one, width))) for one in _fits(every, width)), key=_height)
     hidden = [column for column in every.columns if column not in layout.columns]
-    shown = [column for column in table.columns if column not in hidden and column not in empty]
-    above, below = (notes_on(notes, shown, empty) for notes in (table.above, table.below))
+    columns = [column for column in table.columns if column not in hidden and column not in empty]
+    above, below = (notes_on(notes, columns, empty) for notes in (table.above, table.below))
     if hidden:
         below = (*below, f"Columns hidden at this width: {', '.join(column.name for column in hidden)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
@@ -124,16 +124,16 @@ class _Layout:
 def _beneath(table: TableContent) -> _Layout:
     """The table's texts; cells of columns marked `beneath` go under the first column of words."""
     under = [i for i, column in enumerate(table.columns) if column.beneath]
-    kept = [i for i, column in enumerate(table.columns) if not column.beneath]
-    words = next((i for i in kept if table.columns[i].form.align == "left"), None)
+    places = [i for i, column in enumerate(table.columns) if not column.beneath]
+    words = next((i for i in places if table.columns[i].form.align == "left"), None)
     if words is None:
-        kept, under = list(range(len(table.columns))), []
+        places, under = list(range(len(table.columns))), []
     rows = []
     for row in table.texts():
         lines = [f"  {row[i]}" for i in under if row[i]]
-        rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in kept))
-    columns = tuple(table.columns[i] for i in kept)
-    name = None if words is None else kept.index(words)
+        rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in places))
+    columns = tuple(table.columns[i] for i in places)
+    name = None if words is None else places.index(words)
     return _Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
 
 
@@ -188,8 +188,8 @@ def _dropped(layout: _Layout, width: int, core: bool) -> _Layout:
     return layout
 
 
-def _height(shown: tuple[_Layout, list[Line]]) -> int:
-    return len(shown[1])
+def _height(lines: tuple[_Layout, list[Line]]) -> int:
+    return len(lines[1])
 
 
 def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:

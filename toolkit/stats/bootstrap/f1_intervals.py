@@ -218,9 +218,9 @@ def _differences(
     near = np.abs(cells.errors[on] - other.errors) < FEW_ERRORS  # else as many examples tell them apart
     some = cells.of(on[near])
     wrong = np.broadcast_to(cells.wrong, some.numbers.shape)
-    told = _weights(sample.scan, [(some, wrong), (other, -wrong)])
+    weights = _weights(sample.scan, [(some, wrong), (other, -wrong)])
     few = little.copy()
-    few[near] |= _unit_sums(sample.units, sample.scan, told, np.abs) < FEW_ERRORS
+    few[near] |= _unit_sums(sample.units, sample.scan, weights, np.abs) < FEW_ERRORS
     on, gold = on[few], gold[few]
     if not len(on):
         return
@@ -258,11 +258,11 @@ def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floa
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]
         used = np.unique(part.indices)
-        part, found, last = part[:, used], np.zeros((part.shape[0], 0)), -1
+        part, sums, last = part[:, used], np.zeros((part.shape[0], 0)), -1
         for chunk, cut, rows in units.parts([scan.statistics[i] for i in used], ROWS):
             if chunk != last:
-                out[start : start + ROWS] += of(found).sum(axis=1)
-                found, last = np.zeros((part.shape[0], rows.shape[1])), chunk
-            found += part[:, cut] @ rows
-        out[start : start + ROWS] += of(found).sum(axis=1)
+                out[start : start + ROWS] += of(sums).sum(axis=1)
+                sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk
+            sums += part[:, cut] @ rows
+        out[start : start + ROWS] += of(sums).sum(axis=1)
     return out

@@ -99,10 +99,10 @@ def _few_events(corner: _Corner) -> None:
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
         for p in range(len(sample.policies)):
-            found = sample.few_events(m, p)
-            if found and found[1] > 1:
-                results.put(value, m, p, *wilson(*found, settings.level), math.nan, "wilson")
-            elif found:
+            events = sample.few_events(m, p)
+            if events and events[1] > 1:
+                results.put(value, m, p, *wilson(*events, settings.level), math.nan, "wilson")
+            elif events:
                 results.withhold(value, m, p)
 
 
@@ -117,8 +117,8 @@ def _few_pairs(corner: _Corner) -> None:
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
-            few, parted = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
-            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~parted)
+            few, graded = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
+            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~graded)
             on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
@@ -126,13 +126,13 @@ def _few_pairs(corner: _Corner) -> None:
                 low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
                 p_values, few = score_p(one, two), few[on]
                 counted = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
-                own = np.where(parted[on[few]], p_values[few], counted)
-                results.put(slot, m, on[few], low[few], high[few], own, "tango")
+                tests = np.where(graded[on[few]], p_values[few], counted)
+                results.put(slot, m, on[few], low[few], high[few], tests, "tango")
                 results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
-            theirs = sample.few_events(m, reference)
+            other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
-                if (mine and theirs) or pairs.unlike[number, m, p] < FEW_PAIRS:
+                if (mine and other) or pairs.unlike[number, m, p] < FEW_PAIRS:
                     limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
@@ -214,14 +214,14 @@ def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: 
     if few.any():
         p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
         results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
-    parted = np.abs(one - two) > 0  # not where they are unknown
-    rest = np.flatnonzero(~few & parted & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
+    unequal = np.abs(one - two) > 0  # not where they are unknown
+    rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        worth = worth_in_trials(
+        size = worth_in_trials(
             moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], clusters[rest], level
         )
-        low, high = tango(one[rest] / trials[rest] * worth, two[rest] / trials[rest] * worth, worth, level)
+        low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
         results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
         results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
@@ -269,12 +269,12 @@ def _quotients(corner: _Corner) -> None:
     reduction is that of the difference, since both are 0 together.
     """
     results, method = corner.results, few_or("fieller", corner.sample.units.count)
-    asked = list(_asked(corner))
-    if not asked:
+    cells = list(_asked(corner))
+    if not cells:
         return
-    low, high = fieller_limits(joined([pairs for *_, pairs in asked]), corner.settings.level)  # roots of all at once
-    ends = np.cumsum([len(on) for _, _, on, _ in asked])[:-1]
-    for (slot, m, on, _), least, most in zip(asked, np.split(low, ends), np.split(high, ends), strict=True):
+    low, high = fieller_limits(joined([pairs for *_, pairs in cells]), corner.settings.level)  # roots of all at once
+    ends = np.cumsum([len(on) for _, _, on, _ in cells])[:-1]
+    for (slot, m, on, _), least, most in zip(cells, np.split(low, ends), np.split(high, ends), strict=True):
         if slot[0] is SeriesKind.REDUCTION:
             p_values = results.p_value[SeriesKind.DIFFERENCE, slot[1], m, on]
             results.put(slot, m, on, 1 - most, 1 - least, p_values, method)

@@ -38,16 +38,16 @@ class Series:
     def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
         """Those of the policies that have a value."""
         one = sample.metrics[metric]
-        found: dict[tuple[int, ...], int] = {}
+        numbers: dict[tuple[int, ...], int] = {}
         owner = np.full(len(sample.policies), -1, np.int64)
         value: list[float] = []
         for policy in policies:
             if sample.rows[metric, policy] and np.isfinite(sample.estimates[metric, policy]):
                 key = tuple(sample.scan.index[statistic] for statistic in one.statistics(policy))
-                owner[policy] = found.setdefault(key, len(found))
-                value += [float(sample.estimates[metric, policy])] * (len(found) > len(value))
+                owner[policy] = numbers.setdefault(key, len(numbers))
+                value += [float(sample.estimates[metric, policy])] * (len(numbers) > len(value))
         width = len(one.statistics(0))
-        return cls(one, owner, np.array(value), np.array(list(found), np.int64).reshape(-1, width))
+        return cls(one, owner, np.array(value), np.array(list(numbers), np.int64).reshape(-1, width))
 
     def __len__(self) -> int:
         return len(self.value)

@@ -48,9 +48,9 @@ class Pairs:
     def exact_p(self) -> Floats:
         """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
         few = self.discordant < EXACT_PAIRS
-        found = np.full(self.up.shape, np.nan)
-        found[few] = exact_p(self.up[few], self.down[few])
-        return found
+        p_values = np.full(self.up.shape, np.nan)
+        p_values[few] = exact_p(self.up[few], self.down[few])
+        return p_values
 
     @property
     def parted(self) -> NDArray[np.bool_]:
@@ -73,21 +73,21 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
             continue
         value, weight = np.array([[scan.index[s] for s in one.statistics(p)] for p in range(shape[2])]).T
         for number, reference in enumerate(references):
-            shown = sample.rows[m] & sample.rows[m, reference] & (scan.reach[value] <= 1)
-            shown &= scan.reach[value[reference]] <= 1
+            known = sample.rows[m] & sample.rows[m, reference] & (scan.reach[value] <= 1)
+            known &= scan.reach[value[reference]] <= 1
             plain = scan.binary[value] & scan.binary[value[reference]]
             same, alike = weight == weight[reference], value == value[reference]
             for part in (pairs.first, pairs.second, pairs.up, pairs.down):
-                part[number, m, shown & same & alike] = 0
-            on = np.flatnonzero(shown & same & ~alike & plain)
+                part[number, m, known & same & alike] = 0
+            on = np.flatnonzero(known & same & ~alike & plain)
             both = _both(sample, value[on], int(value[reference]))
             pairs.first[number, m, on] = pairs.up[number, m, on] = scan.total[value[on]] - both
             pairs.second[number, m, on] = pairs.down[number, m, on] = scan.total[value[reference]] - both
-            parts = np.flatnonzero(shown & same & ~alike & ~plain)
+            parts = np.flatnonzero(known & same & ~alike & ~plain)
             moved = _moves(sample, value, parts, reference)
-            for part, found in zip((pairs.first, pairs.second, pairs.up, pairs.down), moved, strict=True):
-                part[number, m, parts] = found
-            off = np.flatnonzero(shown & ~same & plain)
+            for part, count in zip((pairs.first, pairs.second, pairs.up, pairs.down), moved, strict=True):
+                part[number, m, parts] = count
+            off = np.flatnonzero(known & ~same & plain)
             pairs.unlike[number, m, off] = _unlike(sample, value, weight, off, reference)
     return pairs
 
@@ -98,21 +98,21 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
     one, size = sample.metrics[m], sample.rows.shape[1]
     value, weight = np.array([[index[s] for s in one.statistics(p)] for p in range(size)]).T
     for number, reference in enumerate(references):
-        shown = np.flatnonzero(sample.rows[m] & sample.rows[m, reference] & (weight == weight[reference]))
+        known = np.flatnonzero(sample.rows[m] & sample.rows[m, reference] & (weight == weight[reference]))
         total = sample.scan.total[weight[reference]]
         if not total:
             continue
-        for start in range(0, len(shown), SCAN_ROWS):
-            some = shown[start : start + SCAN_ROWS]
+        for start in range(0, len(known), SCAN_ROWS):
+            some = known[start : start + SCAN_ROWS]
             wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
-            found, square = np.zeros((4, len(some))), 0.0
+            counts, square = np.zeros((4, len(some))), 0.0
             for rows in sample.units.chunks(wanted):
-                found += moves_of(rows[:-2] - rows[-2])
+                counts += moves_of(rows[:-2] - rows[-2])
                 square += float(rows[-1] @ rows[-1])
             pairs.trials[number, m, some] = total**2 / square
-            pairs.first[number, m, some], pairs.second[number, m, some] = found[:2] * total / square
-            pairs.up[number, m, some], pairs.down[number, m, some] = found[2:]
-        pairs.examples[number, m, shown] = _moves(sample, value, shown, reference)[2:].sum(axis=0)
+            pairs.first[number, m, some], pairs.second[number, m, some] = counts[:2] * total / square
+            pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:]
+        pairs.examples[number, m, known] = _moves(sample, value, known, reference)[2:].sum(axis=0)
 
 
 def moves_of(move: Floats) -> Floats:
@@ -132,12 +132,12 @@ def few_clusters_differ(examples: Floats, clusters: Floats, of: Ints | int) -> N
 
 def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
     """Gains and losses of some policies against a reference, and on how many examples each, (4, policies)."""
-    found = np.zeros((4, len(policies)))
+    moves = np.zeros((4, len(policies)))
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)
         for rows in sample.units.example_rows([sample.scan.statistics[i] for i in value[some]]):
-            found[:, start : start + len(some) - 1] += moves_of(rows[:-1] - rows[-1])
-    return found
+            moves[:, start : start + len(some) - 1] += moves_of(rows[:-1] - rows[-1])
+    return moves
 
 
 def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
@@ -145,26 +145,26 @@ def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
     known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)
-    found = np.minimum(scan.total[distinct], scan.total[reference])
+    counts = np.minimum(scan.total[distinct], scan.total[reference])
     rest = np.flatnonzero(~known)
     for start in range(0, len(rest), SCAN_ROWS):
         some = rest[start : start + SCAN_ROWS]
         statistics = [scan.statistics[i] for i in (*distinct[some], reference)]
-        found[some] = sum(rows[:-1] @ rows[-1] for rows in sample.units.example_rows(statistics))
-    return found[place]
+        counts[some] = sum(rows[:-1] @ rows[-1] for rows in sample.units.example_rows(statistics))
+    return counts[place]
 
 
 def _unlike(sample: WholeSample, value: Ints, weight: Ints, policies: Ints, reference: int) -> Floats:
     """Examples on which some policies and a reference differ, or of which one of the two is not known."""
-    found = np.zeros(len(policies))
+    counts = np.zeros(len(policies))
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)
         statistics = [sample.scan.statistics[i] for i in (*value[some], *weight[some])]
         for rows in sample.units.example_rows(statistics):
             mine, known = rows[: len(some)], rows[len(some) :]
             unlike = (mine[:-1] != mine[-1]) | (known[:-1] != known[-1])
-            found[start : start + len(some) - 1] += unlike.sum(axis=1)
-    return found
+            counts[start : start + len(some) - 1] += unlike.sum(axis=1)
+    return counts
 
 
 def same_calls(sample: WholeSample, references: Sequence[int]) -> NDArray[np.bool_]:
@@ -183,10 +183,10 @@ def same_calls(sample: WholeSample, references: Sequence[int]) -> NDArray[np.boo
     # Equal sums of clusters may be made of different examples.
     sums = {one.key for metric in free for one in metric.statistics(0) if one.key}
     keys = [ANSWER] if sample.independent else [ANSWER, *sorted(sums)]
-    found = np.zeros((len(references), len(sample.policies)), bool)
+    same = np.zeros((len(references), len(sample.policies)), bool)
     for number, reference in enumerate(references):
         alike = np.flatnonzero((paid == paid[reference]).all(axis=1))
         alike = alike[alike != reference]
         if len(alike):
-            found[number, alike] = sample.units.same_rows(keys, alike, reference)
-    return found
+            same[number, alike] = sample.units.same_rows(keys, alike, reference)
+    return same

@@ -88,13 +88,13 @@ class WholeSample:
             for p in np.flatnonzero(self.rows[m]).tolist()
         }
         numbers = np.unique(list(counted.values())).astype(np.int64)
-        found = np.zeros(len(self.scan.statistics), np.int64)
+        counts = np.zeros(len(self.scan.statistics), np.int64)
         statistics = [self.scan.statistics[i] for i in numbers]
         for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
-            found[numbers[part]] += (rows > 0).sum(axis=1)
+            counts[numbers[part]] += (rows > 0).sum(axis=1)
         known = np.zeros(self.rows.shape, np.int64)
         for place, number in counted.items():
-            known[place] = found[number]
+            known[place] = counts[number]
         return known
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
@@ -104,10 +104,10 @@ class WholeSample:
         def known(name: str) -> np.ndarray:
             return self.has[names.index(name)] if name in names else np.zeros(len(self.policies), bool)
 
-        found = cost_column(
+        column = cost_column(
             lambda name: bool(known(name)[list(among)].all()), lambda name: bool(known(name).any()), columns, cost
         )
-        return names.index(str(found.metric)) if known(str(found.metric)).any() else None
+        return names.index(str(column.metric)) if known(str(column.metric)).any() else None
 
     @property
     def has(self) -> np.ndarray:
@@ -116,12 +116,12 @@ class WholeSample:
 
     def best(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
         """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
-        worth = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
+        merit = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
         paid = np.full(len(self.policies), np.nan)
         if cost is not None:
             paid = np.where(self.has[cost], self.estimates[cost], np.nan)
         ranked = [
-            rank_key(float(worth[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
+            rank_key(float(merit[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
             for p in among
             if self.has[metric, p]
         ]

@@ -202,12 +202,12 @@ def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int
     group: list[int] = []
     held: set[int] = set()
     for policy in range(plan.valued.shape[1]):
-        own = {i for m in range(len(plan.metrics)) if plan.valued[m, policy] for i in plan.indices(m, policy)}
-        if group and base + len(held | own) > most:
+        needs = {i for m in range(len(plan.metrics)) if plan.valued[m, policy] for i in plan.indices(m, policy)}
+        if group and base + len(held | needs) > most:
             yield group
             group, held = [], set()
         group.append(policy)
-        held |= own
+        held |= needs
     if group:
         yield group
 

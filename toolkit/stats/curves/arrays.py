@@ -99,14 +99,14 @@ def paired_interval(
         raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
-    found = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
+    result = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
     if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
-        return found
+        return result
     move = np.where(missing, 0.0, one - two)
     if cluster is not None:
         move = np.bincount(unit_numbers(cluster), weights=move)
     gained, lost = int((move > ZERO).sum()), int((move < -ZERO).sum())
-    return replace(found, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
+    return replace(result, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
 
 
 def paired_reduction(

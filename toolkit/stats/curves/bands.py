@@ -62,9 +62,9 @@ class GateSteps:
         self, metric: str, on: NDArray[np.bool_], of: Callable[[Floats], Floats] = lambda values: values
     ) -> Floats:
         """Sums over some examples of a function of a metric's values at every point, (P + 1,)."""
-        kept, fired = of(self.kept[metric][on]), of(self.fired[metric][on])
-        gained = np.bincount(self.group[on], weights=fired - kept, minlength=self.points + 1)
-        return np.asarray(kept.sum() + np.cumsum(gained))
+        base, fired = of(self.kept[metric][on]), of(self.fired[metric][on])
+        gained = np.bincount(self.group[on], weights=fired - base, minlength=self.points + 1)
+        return np.asarray(base.sum() + np.cumsum(gained))
 
 
 def means(steps: GateSteps, metric: str) -> Floats:
@@ -113,18 +113,18 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
     drawn = int(steps.unit.max(initial=-1)) + 1
     draws = _draws(steps, names, drawn, settings) if drawn > 1 else {}
-    made, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
+    by_name, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
     for name, estimate in estimates.items():
         n = int(known[name].sum())
         if units[name] < fewest:
-            made[name] = MetricBand(estimate, n, *np.full((4, len(estimate)), np.nan))
+            by_name[name] = MetricBand(estimate, n, *np.full((4, len(estimate)), np.nan))
             continue
         top, of = steps.among.get(name, (name, None))
         trials = np.full(len(estimate), float(units[name])) if of is None else units[name] * estimates[of]
         values = draws[name] if of is None else ratio(draws[top], draws[of])
         limits = _limits(steps, name, values, estimate, trials if top in steps.rate else None, units[name], settings)
-        made[name] = MetricBand(estimate, n, *limits)
-    return made
+        by_name[name] = MetricBand(estimate, n, *limits)
+    return by_name
 
 
 def _limits(
@@ -155,9 +155,9 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
     for name in names:
-        on, kept = steps.known(name), steps.kept[name]
-        columns.append((steps.group, np.where(on, steps.fired[name] - kept, 0.0)))
-        columns += [(zero, np.where(on, kept, 0.0)), (zero, on.astype(float))]
+        on, base = steps.known(name), steps.kept[name]
+        columns.append((steps.group, np.where(on, steps.fired[name] - base, 0.0)))
+        columns += [(zero, np.where(on, base, 0.0)), (zero, on.astype(float))]
     start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
     row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
     value = np.concatenate([values for _, values in columns])
@@ -174,9 +174,9 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     made = {}
     for i, name in enumerate(names):
         gained = np.cumsum(total[start[3 * i] : start[3 * i + 1]], axis=0)
-        kept, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
+        base, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
         with np.errstate(invalid="ignore", divide="ignore"):
-            made[name] = ((kept + gained) / count).T
+            made[name] = ((base + gained) / count).T
     return made
 
 
@@ -230,8 +230,8 @@ def _point_limits(
     else:
         ends = _cost(steps, estimate, low, high, left, level)
     enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
-    possible = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
-    return np.where(enough, possible[0], np.nan), np.where(enough, possible[1], np.nan)
+    clipped = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
+    return np.where(enough, clipped[0], np.nan), np.where(enough, clipped[1], np.nan)
 
 
 def _few_events(
@@ -269,7 +269,7 @@ class _LeftOut:
         names = [name for name in (top, of) if name is not None]
         units, unit = np.unique(steps.unit[on], return_inverse=True)
         shape = steps.points + 1, len(units)
-        kept = [np.bincount(unit, weights=steps.kept[name][on], minlength=len(units)) for name in names]
+        base = [np.bincount(unit, weights=steps.kept[name][on], minlength=len(units)) for name in names]
         moved = [(steps.fired[name] - steps.kept[name])[on] for name in names]
         gained = [csc_matrix((values, (steps.group[on], unit)), shape=shape) for values in moved]
         examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
@@ -278,7 +278,7 @@ class _LeftOut:
         sums, known = np.zeros((4, shape[0])), np.zeros(shape[0])
         for start in range(0, len(units), CHUNK):
             cut = slice(start, start + CHUNK)
-            mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, kept, strict=True)]
+            mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, base, strict=True)]
             counted = mine[-1] if of is not None else np.broadcast_to(examples[cut], mine[0].shape)
             d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)

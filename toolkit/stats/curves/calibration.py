@@ -130,8 +130,8 @@ def _wide(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, setting
     low, high = group[0].low, group[-1].high
     place = _bin_places(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
-    found = interval(labels[on], cluster=unit[on], settings=settings)
-    return ScoreBin(low, high, float(scores[on].mean()), found, int(on.sum()), len(np.unique(unit[on])))
+    label = interval(labels[on], cluster=unit[on], settings=settings)
+    return ScoreBin(low, high, float(scores[on].mean()), label, int(on.sum()), len(np.unique(unit[on])))
 
 
 LEAST, LEAST_CLUSTERS = 20, 10
@@ -206,11 +206,11 @@ def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -
 
 
 def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> ScoreBin:
-    mean, found = np.nan, Interval(None, None, None, len(score), None)
+    mean, share = np.nan, Interval(None, None, None, len(score), None)
     clusters = len(np.unique(units))
     if len(score) >= LEAST and clusters >= LEAST_CLUSTERS:
-        mean, found = float(score.mean()), _share_interval(label, units, level)
-    return ScoreBin(number / BINS, (number + 1) / BINS, mean, found, len(score), clusters)
+        mean, share = float(score.mean()), _share_interval(label, units, level)
+    return ScoreBin(number / BINS, (number + 1) / BINS, mean, share, len(score), clusters)
 
 
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:

@@ -104,8 +104,8 @@ def _tail(heads: Ints, tosses: Ints, share: float) -> Floats:
 
         return np.asarray(bdtr(heads, tosses, share))
     tables, place = np.unique(np.stack([heads.ravel(), tosses.ravel()]), axis=1, return_inverse=True)
-    found = [_at_most(heads, tosses, share) for heads, tosses in tables.T.tolist()]
-    return np.array(found, np.float64)[place].reshape(heads.shape)
+    tails = [_at_most(heads, tosses, share) for heads, tosses in tables.T.tolist()]
+    return np.array(tails, np.float64)[place].reshape(heads.shape)
 
 
 def _at_most(heads: int, tosses: int, share: float) -> float:

@@ -99,7 +99,7 @@ def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side
         mean = some.x - ratio * some.y
         # Beyond the ratio the mean has one sign: as if the sample had missed a tail on the other side.
         deviation = np.sign(mean) * normal * np.sqrt(spread.second / some.units)
-        variance = spread.second**2 / spread.variance_at(deviation, own=0)
+        variance = spread.second**2 / spread.variance_at(deviation, times=0)
         variance = np.maximum(np.where(spread.second > 0, variance, 0.0), spread.second)
         return np.asarray(mean**2 * (some.units - 1) > student**2 * variance)
 

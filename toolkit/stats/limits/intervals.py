@@ -36,15 +36,15 @@ class ResampledValues:
     def of(cls, draws: Floats) -> ResampledValues:
         """Sorts a copy."""
         ordered = np.sort(draws, axis=1)
-        kept = np.full(len(ordered), ordered.shape[1], np.int64)
+        sizes = np.full(len(ordered), ordered.shape[1], np.int64)
         for row in np.flatnonzero(np.isnan(ordered[:, -1])):
-            kept[row] -= np.isnan(ordered[row]).sum()
-        return cls(ordered, kept)
+            sizes[row] -= np.isnan(ordered[row]).sum()
+        return cls(ordered, sizes)
 
     def below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
         """Values below (`left`) or up to (`right`) one limit per series, (S,)."""
-        found = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.kept, limit, strict=True)]
-        return np.array(found, np.int64)
+        counts = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.kept, limit, strict=True)]
+        return np.array(counts, np.int64)
 
     @property
     def enough(self) -> np.ndarray:
@@ -89,8 +89,8 @@ class ResampledValues:
         tail = (1 - level) / 2
         tails = np.tile(np.array([tail, 1 - tail]), (len(estimate), 1))
         defined = np.zeros(len(estimate), bool)
-        for i, (less, equal, kept, a) in enumerate(zip(below, upto, self.kept, acceleration, strict=True)):
-            share = (less + equal) / (2 * kept) if kept else 0.0
+        for i, (less, equal, size, a) in enumerate(zip(below, upto, self.kept, acceleration, strict=True)):
+            share = (less + equal) / (2 * size) if size else 0.0
             if 0 < share < 1 and math.isfinite(a):
                 z0 = NORMAL.inv_cdf(share)
                 moved = [_bca_level(z0, a, NORMAL.inv_cdf(t)) for t in (tail, 1 - tail)]

@@ -49,10 +49,10 @@ class Spread:
             slope = UNSEEN_TAIL * self.third / self.second
         return np.where(slope * deviation < 0, slope, 0.0)
 
-    def variance_at(self, deviation: Floats, own: float = 1.0) -> Floats:
-        """Variance of a resample whose mean deviates by so much; `own`: how often d² counts."""
-        found = self.second + self.slope(deviation) * deviation - own * deviation**2
-        return np.maximum(found, LEAST_VARIANCE * self.second)
+    def variance_at(self, deviation: Floats, times: float = 1.0) -> Floats:
+        """Variance of a resample whose mean deviates by so much; `times`: how often d² counts."""
+        value = self.second + self.slope(deviation) * deviation - times * deviation**2
+        return np.maximum(value, LEAST_VARIANCE * self.second)
 
 
 def studentised_limits(estimate: Floats, low: Floats, high: Floats, spread: Spread) -> tuple[Floats, Floats]:

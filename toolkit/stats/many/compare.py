@@ -127,7 +127,7 @@ def differences(
 ) -> pl.DataFrame:
     """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    m, found = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    m, frames = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
     for group in groups:
         some = _numbers(policies, group)
         rows = np.zeros((1, len(policies)), bool)
@@ -137,8 +137,8 @@ def differences(
         )
         pairs = count_pairs(of_group, some)
         results = choose_intervals(of_group, some, pairs, settings)
-        found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
-    return pl.concat(found)
+        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+    return pl.concat(frames)
 
 
 def _metric(sample: WholeSample, metric: str) -> int:

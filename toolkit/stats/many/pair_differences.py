@@ -65,18 +65,18 @@ def pair_differences(
     policies = np.unique(np.concatenate([first, second]))
     series = Series.of(sample, metric, policies.tolist())
     column, units = series.metric.column, sample.units.count
-    worth = -series.value if column.cost else series.value
+    merit = -series.value if column.cost else series.value
     covariance = covariance_of(influences(sample, [series]))
-    estimates = joint_estimates(sample, series, worth, covariance)
+    estimates = joint_estimates(sample, series, merit, covariance)
     one, other = series.owner[first], series.owner[second]
     # Policies that do the same are one: what is said of a pair is said of its copies.
     distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
-    told = claims(estimates, distinct[0], distinct[1], settings)
+    tests = claims(estimates, distinct[0], distinct[1], settings)
     place = place.ravel()
     sign = -1.0 if column.cost else 1.0
-    difference = sign * told.difference[place]
-    half = told.critical * told.error[place]
-    low, high, p_value = difference - half, difference + half, told.p_value[place]
+    difference = sign * tests.difference[place]
+    half = tests.critical * tests.error[place]
+    low, high, p_value = difference - half, difference + half, tests.p_value[place]
     method = np.full(len(first), MAX_T_FEW if _few(sample, column, units) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
@@ -93,7 +93,7 @@ def pair_differences(
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
-            level = shared_level(told.critical, units)
+            level = shared_level(tests.critical, units)
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
@@ -105,7 +105,7 @@ def pair_differences(
     for values in (low, high, p_value):
         values[withheld] = np.nan
     method[withheld] = ""
-    differs = told.differs[place] & (p_value <= 1 - settings.level + 1e-12)
+    differs = tests.differs[place] & (p_value <= 1 - settings.level + 1e-12)
     return _PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
     )
@@ -128,9 +128,9 @@ def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, I
     # Means over several rows are pairs only where they agree on every example.
     once = same & (scan.reach[value[first]] <= 1)
     plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
-    found = np.full((2, len(first)), np.nan)
-    found[:, plain] = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
-    return found
+    counts = np.full((2, len(first)), np.nan)
+    counts[:, plain] = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
+    return counts
 
 
 def _tables_of_clusters(
@@ -142,11 +142,11 @@ def _tables_of_clusters(
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
     first, second = pairs
-    found = np.full((4, len(first)), np.nan)
+    counts = np.full((4, len(first)), np.nan)
     trials, few = np.full(len(first), np.nan), np.zeros(len(first), bool)
     alike = np.flatnonzero(weight[first] == weight[second])
     if not sample.is_rate(metric) or not len(alike):
-        return found, trials, few
+        return counts, trials, few
     wanted = np.unique(np.concatenate([value[first[alike]], value[second[alike]], weight[first[alike]]]))
     sums = np.concatenate(list(sample.units.chunks([scan.statistics[i] for i in wanted])), axis=1)
     rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
@@ -156,20 +156,20 @@ def _tables_of_clusters(
     near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
     step = max(1, PAIRS_AT_ONCE // sums.shape[1])
     for some in (near[start : start + step] for start in range(0, len(near), step)):
-        found[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
-    few[alike] = few_clusters_differ(examples, found[2] + found[3], sample.units.count)[alike]
-    agree = found[0] + found[1] == 0
-    found[:2, alike] *= size / square
+        counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
+    few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
+    agree = counts[0] + counts[1] == 0
+    counts[:2, alike] *= size / square
     trials[alike] = size**2 / square
     trials[agree] = sample.units.count
-    return found, trials, few
+    return counts, trials, few
 
 
 def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:
     """Examples (pairs,), (pairs,) on which the first of two policies has more in a column, and less; NaN without it."""
     if key not in store.keys:
         return np.full(len(first), np.nan), np.full(len(first), np.nan)
-    found = np.zeros((2, len(first)))
+    counts = np.zeros((2, len(first)))
     policies = np.unique(np.concatenate([first, second]))
     one, other = np.searchsorted(policies, first), np.searchsorted(policies, second)
     for chunk in store.chunks:
@@ -180,10 +180,10 @@ def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct
         right = np.where(plain[:, None] & known, rows, 0.0)
         with product_threads():
             alone = right @ (known - right).T  # of two policies, the first is right and the second known and wrong
-        found[0, products] += alone[one[products], other[products]]
-        found[1, products] += alone[other[products], one[products]]
+        counts[0, products] += alone[one[products], other[products]]
+        counts[1, products] += alone[other[products], one[products]]
         for policy in np.unique(one[~products]):
             mine = np.flatnonzero(~products & (one == policy))
-            found[0, mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
-            found[1, mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
-    return found[0], found[1]
+            counts[0, mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
+            counts[1, mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
+    return counts[0], counts[1]

@@ -65,8 +65,8 @@ def ranks_of(
         start = 0
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
-            own = _covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7], critical = told_apart(sample, one, ranking.standing, own, settings)
+            block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
+            values[place, :7], critical = told_apart(sample, one, ranking.standing, block, settings)
             _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
@@ -85,20 +85,20 @@ def ranks_of(
 
 
 def _no_surer(
-    told: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
+    rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
-    """In `told` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
+    """In `rows` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
     difference alone does not tell apart.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
     """
     number = ranking.leader
     alone = np.fmax(results.p_value[SeriesKind.DIFFERENCE, number, metric], pairs.exact_p[number, metric])
-    unsure = ~np.isnan(told[3]) & (alone > 1 - level)
-    told[3, unsure] = np.maximum(told[3], alone)[unsure]
-    tied = unsure & (told[2] == 0)
-    told[0, tied] = told[2, tied] = 1.0
-    told[1, ranking.standing.leader] += tied.sum()
+    unsure = ~np.isnan(rows[3]) & (alone > 1 - level)
+    rows[3, unsure] = np.maximum(rows[3], alone)[unsure]
+    tied = unsure & (rows[2] == 0)
+    rows[0, tied] = rows[2, tied] = 1.0
+    rows[1, ranking.standing.leader] += tied.sum()
 
 
 def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
@@ -111,12 +111,12 @@ def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
 def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
     """The rows of one metric."""
     has = np.flatnonzero(series.owner >= 0)
-    told = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
+    columns = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
     frame = pl.DataFrame(
         {
             "policy": pl.Series([sample.policies[p] for p in has], dtype=pl.String),
             "metric": pl.Series([sample.metrics[number].name] * len(has), dtype=pl.String),
-            **{name: pl.Series(row, dtype=pl.Float64, nan_to_null=True) for name, row in told.items()},
+            **{name: pl.Series(row, dtype=pl.Float64, nan_to_null=True) for name, row in columns.items()},
         }
     )
     return frame.cast(RANKS_SCHEMA)  # type: ignore[arg-type]
@@ -125,18 +125,18 @@ def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> 
 def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings) -> Floats:
     """Share of the draws (P,) in which each policy that can lead is on the front."""
     shares = np.full(len(quality.owner), np.nan)
-    own = np.array([p for p in among if quality.owner[p] >= 0 and cost.owner[p] >= 0], np.int64)
-    if not len(own):
+    some = np.array([p for p in among if quality.owner[p] >= 0 and cost.owner[p] >= 0], np.int64)
+    if not len(some):
         return shares
-    both = np.stack([quality.owner[own], cost.owner[own]])
+    both = np.stack([quality.owner[some], cost.owner[some]])
     (upper, lower), point = np.unique(both, axis=1, return_inverse=True)
     sign, split = -1 if quality.metric.column.cost else 1, len(quality)
     points = (
         (sign * (quality.value[upper, None] + block[:split][upper]), cost.value[lower, None] + block[split:][lower])
         for block in draws(covariance, settings)
     )
-    on = sum(on_front(worth, paid).sum(axis=1) for worth, paid in points)
-    shares[own] = (on / settings.resamples)[point.ravel()]
+    on = sum(on_front(merit, paid).sum(axis=1) for merit, paid in points)
+    shares[some] = (on / settings.resamples)[point.ravel()]
     return shares
 
 
@@ -146,17 +146,17 @@ def _chosen(
     """How many were tried, the corrected value and its limits (4, P), of the leader and the best of each sweep."""
     out = np.full((4, len(sample.policies)), np.nan)
     quality, falling = wanted[0], wanted[0].metric.column.cost
-    own = [p for p in ranking.standing.among if quality.owner[p] >= 0]
-    if len(own) < 2:
+    some = [p for p in ranking.standing.among if quality.owner[p] >= 0]
+    if len(some) < 2:
         return out
     values = [_on_halves(sample, one, settings.seed) for one in wanted]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
     families: dict[str, list[int]] = {}
-    for policy in own:
+    for policy in some:
         families.setdefault(ranking.sweeps[policy], []).append(policy)
-    for family in (*reversed(families.values()), own):  # the leader's last
+    for family in (*reversed(families.values()), some):  # the leader's last
         if len(family) < 2:
             continue
         halves = [
@@ -222,10 +222,10 @@ def _worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> f
     """
     scores = []
     for choosing, scoring in ((0, 1), (1, 0)):
-        worth = -quality[choosing] if falling else quality[choosing]
-        worth = np.round(np.where(np.isnan(worth), -np.inf, worth), 12)
-        tied = worth == worth.max(axis=0)
-        paid = np.full(worth.shape, np.inf)
+        merit = -quality[choosing] if falling else quality[choosing]
+        merit = np.round(np.where(np.isnan(merit), -np.inf, merit), 12)
+        tied = merit == merit.max(axis=0)
+        paid = np.full(merit.shape, np.inf)
         if cost is not None:
             paid = np.where(tied & ~np.isnan(cost[choosing]), cost[choosing], np.inf)
         cheapest = paid.min(axis=0)

@@ -103,27 +103,27 @@ class JointEstimates:
 
         Outcomes are 0 or 1, so the sums of squares are numbers of examples.
         """
-        found = np.zeros(len(first))
+        p_values = np.zeros(len(first))
         if self.sums is not None:
             near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
             up, down = _clusters_apart(self.sums, first[near], second[near])
             few = up + down < EXACT_PAIRS
-            found[near[few]] = exact_p(up[few], down[few])
-            return found
+            p_values[near[few]] = exact_p(up[few], down[few])
+            return p_values
         if self.trials is None:
-            return found
+            return p_values
         more = np.rint((self.value[first] - self.value[second]) * self.trials)
         spread, _ = self._variance(first, second)
         differ = np.clip(np.rint(spread * self.trials**2 + more**2 / self.trials), 0, None)
         few = differ < EXACT_PAIRS
         fewer = np.clip((differ[few] - np.abs(more[few])) // 2, 0, None)
-        found[few] = exact_p(fewer, differ[few] - fewer)
-        return found
+        p_values[few] = exact_p(fewer, differ[few] - fewer)
+        return p_values
 
     def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
         """Variances of the differences of pairs, and the sums of those of the two."""
-        own = np.diag(self.covariance)
-        both = own[first] + own[second]
+        alone = np.diag(self.covariance)
+        both = alone[first] + alone[second]
         return both - 2 * self.covariance[first, second], both
 
 
@@ -142,20 +142,20 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
     """
     with product_threads():
         products = sums @ sums.T
-    own = np.diag(products)
-    square = own[first] + own[second] - 2 * products[first, second]
+    alone = np.diag(products)
+    square = alone[first] + alone[second] - 2 * products[first, second]
     return np.asarray(square <= clusters * np.abs(sums).max(initial=0.0) ** 2 * (1 + 1e-9))
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
     """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
-    found = np.zeros((2, len(first)))
+    counts = np.zeros((2, len(first)))
     step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
     for start in range(0, len(first), step):
         here = slice(start, start + step)
         move = sums[first[here]] - sums[second[here]]
-        found[:, here] = (move > ZERO).sum(axis=1), (move < -ZERO).sum(axis=1)
-    return found
+        counts[:, here] = (move > ZERO).sum(axis=1), (move < -ZERO).sum(axis=1)
+    return counts
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
@@ -204,11 +204,11 @@ class _PairClaims:
     @cached_property
     def better(self) -> NDArray[np.bool_]:
         """Whether one policy is told to be better than another (K, K)."""
-        found = np.zeros((self.policies, self.policies), bool)
+        table = np.zeros((self.policies, self.policies), bool)
         up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
-        found[self.first[up], self.second[up]] = True
-        found[self.second[down], self.first[down]] = True
-        return found
+        table[self.first[up], self.second[up]] = True
+        table[self.second[down], self.first[down]] = True
+        return table
 
     def p_values(self, policy: int) -> Floats:
         """Adjusted p-values (K,) of the pairs that a policy is in; 1 for itself."""
@@ -231,14 +231,14 @@ def _to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _P
     return claims(estimates, others, np.full(len(others), reference), settings)
 
 
-def _rank_sets(found: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
+def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
     """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
 
     From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
     stands for.
     """
-    many = np.ones(found.policies, np.int64) if copies is None else copies
-    return 1 + many @ found.better, many.sum() - found.better @ many
+    many = np.ones(tests.policies, np.int64) if copies is None else copies
+    return 1 + many @ tests.better, many.sum() - tests.better @ many
 
 
 def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> _PairClaims:
@@ -272,9 +272,9 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
         exceeding = len(largest) - np.searchsorted(largest, size[left])
         adjusted = np.maximum((1 + exceeding) / (len(largest) + 1), least[left])
         p_value[left] = np.maximum(adjusted, p_value[differs].max(initial=0.0))
-        found = np.flatnonzero(left & (size > critical) & (least <= 1 - settings.level + 1e-9))
-        differs[found], left[found] = True, False
-        if not len(found):
+        apart = np.flatnonzero(left & (size > critical) & (least <= 1 - settings.level + 1e-9))
+        differs[apart], left[apart] = True, False
+        if not len(apart):
             break
     student = float(student_size(np.array(widest), freedom))
     return _PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
@@ -321,16 +321,16 @@ def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
     make = partial(_block, roots, settings=settings)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         with product_threads() as pool:
-            made = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
-        yield from made
+            parts = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
+        yield from parts
 
 
 def _roots(covariance: Floats) -> Floats:
     """The symmetric square root, which no choice among equal eigenvectors changes."""
     with product_threads():
         values, vectors = np.linalg.eigh(covariance)
-        kept = np.where(values > 1e-12 * max(values.max(initial=0.0), 0.0), values, 0.0)
-        return np.asarray((vectors * np.sqrt(kept)) @ vectors.T)
+        positive = np.where(values > 1e-12 * max(values.max(initial=0.0), 0.0), values, 0.0)
+        return np.asarray((vectors * np.sqrt(positive)) @ vectors.T)
 
 
 def _block(roots: Floats, number: int, settings: Settings) -> Floats:
@@ -404,28 +404,28 @@ def told_apart(
     leader = int(owner[standing.leader])
     base = -1 if standing.baseline is None else int(owner[standing.baseline])
     falling = series.metric.column.cost
-    worth = -series.value if falling else series.value
-    found, critical = np.full((7, len(series)), np.nan), math.nan
+    merit = -series.value if falling else series.value
+    rows, critical = np.full((7, len(series)), np.nan), math.nan
     if covariance is not None:
-        estimates = joint_estimates(sample, series, worth, covariance)
+        estimates = joint_estimates(sample, series, merit, covariance)
         if leader >= 0:
-            found[:4] = _paired(estimates, copies, leader, settings)
+            rows[:4] = _paired(estimates, copies, leader, settings)
         if base >= 0:
             against = _to_one(estimates, base, settings)
             critical = against.critical
-            found[4] = against.p_values(base)
+            rows[4] = against.p_values(base)
             limits = (-against.high, -against.low) if falling else (against.low, against.high)
-            found[5:, against.first] = limits
+            rows[5:, against.first] = limits
     else:
         if leader >= 0:
-            found[2:4] = _possible(sample, series, worth, copies, leader, settings)
+            rows[2:4] = _possible(sample, series, merit, copies, leader, settings)
         if base >= 0:
             error, apart = _errors(sample, series, base), series.value - series.value[base]
-            found[4] = bonferroni(apart, error, sample.units.count)
+            rows[4] = bonferroni(apart, error, sample.units.count)
             size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
             critical = float(student_size(np.array(size), max(sample.units.count - 1, 1)))
-            found[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
-    of_policies = np.where(owner >= 0, found[:, owner], np.nan)
+            rows[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
+    of_policies = np.where(owner >= 0, rows[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
     of_policies[:4, alone] = np.nan
     if standing.baseline is not None:
@@ -438,15 +438,15 @@ def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Sett
     """Lowest and highest rank, tie with the leader, adjusted p-value (4, S), from all pairs of those with copies."""
     out = np.full((4, len(copies)), np.nan)
     some = np.flatnonzero(copies)
-    found = all_pairs(estimates.some(some), settings)
+    tests = all_pairs(estimates.some(some), settings)
     place = int(np.searchsorted(some, leader))
-    told = found.better[place] | found.better[:, place]
-    out[:, some] = [*_rank_sets(found, copies[some]), ~told, found.p_values(place)]
+    apart = tests.better[place] | tests.better[:, place]
+    out[:, some] = [*_rank_sets(tests, copies[some]), ~apart, tests.p_values(place)]
     return out
 
 
 def _possible(
-    sample: WholeSample, series: Series, worth: Floats, copies: Ints, leader: int, settings: Settings
+    sample: WholeSample, series: Series, merit: Floats, copies: Ints, leader: int, settings: Settings
 ) -> Floats:
     """Tie with the leader and adjusted p-value (2, S): a part of the error rate finds those that are told apart from it
     by Bonferroni's bound, the rest is for all pairs of those that are left, if these are few enough.
@@ -454,23 +454,23 @@ def _possible(
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     error = _errors(sample, series, leader)
-    p_value = _screened(worth[leader] - worth[some], error[some], sample.units.count) / SCREENING
+    p_value = _screened(merit[leader] - merit[some], error[some], sample.units.count) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):
         rest = replace(settings, level=1 - (1 - SCREENING) * (1 - settings.level))
         few = series.some(left)
         covariance = covariance_of(influences(sample, [few]))
-        estimates = joint_estimates(sample, few, worth[left], covariance)
+        estimates = joint_estimates(sample, few, merit[left], covariance)
         _, _, ties, p_value = _paired(estimates, np.ones(len(left), np.int64), int(np.searchsorted(left, leader)), rest)
         out[:, left] = ties, np.minimum(1.0, p_value / (1 - SCREENING))
     return out
 
 
-def joint_estimates(sample: WholeSample, series: Series, worth: Floats, covariance: Floats) -> JointEstimates:
-    """Of the series, each `worth` so much, with what exact tests of 0/1 outcomes take."""
+def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
+    """Of the series, each `merit` so much, with what exact tests of 0/1 outcomes take."""
     sums = _cluster_sums(sample, series)
-    return JointEstimates(worth, covariance, sample.units.count, _trials_of(sample, series), sums)
+    return JointEstimates(merit, covariance, sample.units.count, _trials_of(sample, series), sums)
 
 
 def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
@@ -498,12 +498,12 @@ def _trials_of(sample: WholeSample, series: Series) -> int | None:
 
 def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
     """Standard errors (S,) of the differences to one of the series, from one pass and no matrix of all."""
-    own, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
+    alone, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
     most = max(1, min(MOST_PAIRED, sample.units.most_statistics // 2))
     for start in range(0, len(series), most):
         here = np.arange(start, min(start + most, len(series)))
         for block in influences(sample, [series.some(here), series.some(np.array([reference]))]):
-            own[here] += np.einsum("ij,ij->i", block[:-1], block[:-1])
+            alone[here] += np.einsum("ij,ij->i", block[:-1], block[:-1])
             moved = block[:-1] - block[-1]
             apart[here] += np.einsum("ij,ij->i", moved, moved)
-    return _error_of(series.value - series.value[reference], apart, own + own[reference], sample.units.count)
+    return _error_of(series.value - series.value[reference], apart, alone + alone[reference], sample.units.count)

@@ -51,8 +51,8 @@ def notes_on_units(n: int, units: int) -> Iterator[Note]:
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
-        told = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
-        gone = [sample.policies[p] for p in np.flatnonzero(told & np.isnan(sample.estimates[m]))]
+        rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
+        gone = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
         if gone and metric.column.computed == "ratio":
             text = f"{metric.column.label}: not known of, or divided by 0 for, {_named(gone)}: no value"
             yield note("no_ratio", text, gone, [metric.name])
@@ -138,11 +138,11 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
 
 def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
     """Names of the metrics and reductions of some series (kinds, references, metrics, policies)."""
-    found = {
+    names = {
         ("reduction:" if kind == SeriesKind.REDUCTION else "") + sample.metrics[m].name
         for kind, m in np.argwhere(series.any(axis=(1, 3)))
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def _named(names: Sequence[str], most: int = 3) -> str:

@@ -72,8 +72,8 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     alike: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for row, one in enumerate(statistics):
         alike.setdefault((one.kind, one.key, one.label), []).append((one.policy, row))
-    for (kind, key, label), found in alike.items():
-        policies, rows = np.array(sorted(found), np.int64).T
+    for (kind, key, label), cells in alike.items():
+        policies, rows = np.array(sorted(cells), np.int64).T
         out[rows] = ROWS[kind](chunk, key, label, policies)
     out += 0.0  # no −0
     return out
@@ -227,21 +227,21 @@ def catalogue(
     Ratios come last.
     """
     stored = [column for column in columns if not column.computed]
-    own: dict[OutcomeColumn, list[str]] = {}
+    by_row: dict[OutcomeColumn, list[str]] = {}
     for key in sorted(keys, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]):
-        own.setdefault(row_of(key, stored), []).append(key)
-    found: list[Metric] = []
+        by_row.setdefault(row_of(key, stored), []).append(key)
+    metrics: list[Metric] = []
     for column in columns:
         if column.computed == "labels":
-            found += _f1s(column, labels or ())
+            metrics += _f1s(column, labels or ())
         elif column.computed == "seconds" and seconds is not None:
-            found.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
+            metrics.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
         elif column.metric is not None:
-            found += [Mean(find(key, stored), key, column.per) for key in own.get(column, ())]
-    named = {metric.name: metric for metric in found}
+            metrics += [Mean(find(key, stored), key, column.per) for key in by_row.get(column, ())]
+    named = {metric.name: metric for metric in metrics}
     named_too: dict[str, Metric | None] = {"": None, **named}
     ratios = [column for column in columns if column.computed == "ratio" and named_too.keys() >= set(column.ratio)]
-    return found + [_Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
+    return metrics + [_Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
 
 
 def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
@@ -266,8 +266,8 @@ def cost_column(
     if cost is not None:
         return cost_named(cost, columns)
     costs = ranking_costs(columns) or ranking_costs()
-    found = (one for one in costs if known(one.name) and not (one.stands_for and anywhere(one.stands_for)))
-    return next(found, costs[-1])
+    able = (one for one in costs if known(one.name) and not (one.stands_for and anywhere(one.stands_for)))
+    return next(able, costs[-1])
 
 
 def rank_key(quality: float | None, cost: float | None, place: int) -> tuple[float, float, int]:

@@ -140,8 +140,8 @@ class Chunk:
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
-        found = [piece.values(key, policies, start, stop) for piece, start, stop in self.parts]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        parts = [piece.values(key, policies, start, stop) for piece, start, stop in self.parts]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def has(self, key: Key) -> bool:
         return key in self.parts[0][0].keys
@@ -172,8 +172,8 @@ class Store:
             parts = tuple(
                 (pieces[i], int(max(first - ends[i], 0)), int(min(last - ends[i], pieces[i].size))) for i in inside
             )
-            own = None if gold is None else gold[first:last]
-            self.chunks.append(Chunk(unit[first:last], own, policies, parts))
+            labels = None if gold is None else gold[first:last]
+            self.chunks.append(Chunk(unit[first:last], labels, policies, parts))
 
     def only(self, keys: Sequence[str]) -> Store:
         """The same with some of its numeric columns."""
@@ -234,15 +234,15 @@ class _PickedPiece:
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column of some policies, numbered through, and of some examples (policies, E)."""
-        found = np.empty((len(policies), stop - start))
+        out = np.empty((len(policies), stop - start))
         first = 0
         for chunk, numbers in zip(self.chunks, self.picked, strict=True):
             mine = np.flatnonzero((policies >= first) & (policies < first + len(numbers)))
             if len(mine):
                 wanted, place = np.unique(numbers[policies[mine] - first], return_inverse=True)
-                found[mine] = chunk.values(key, wanted)[place, start:stop]
+                out[mine] = chunk.values(key, wanted)[place, start:stop]
             first += len(numbers)
-        return found
+        return out
 
 
 def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[str], labels: int) -> Store:

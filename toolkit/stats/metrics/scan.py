@@ -76,8 +76,8 @@ class Units:
         same = np.ones(len(policies), bool)
         for chunk in self._store.chunks:
             for key in (key for key in keys if chunk.has(key)):
-                mine, theirs = chunk.values(key, policies), chunk.values(key, np.array([reference]))
-                same &= ((mine == theirs) | (np.isnan(mine) & np.isnan(theirs))).all(axis=1)
+                mine, other = chunk.values(key, policies), chunk.values(key, np.array([reference]))
+                same &= ((mine == other) | (np.isnan(mine) & np.isnan(other))).all(axis=1)
         return same
 
     def _added(self, statistics: Sequence[Statistic]) -> Floats:

@@ -42,21 +42,21 @@ class Slab:
         here = slice(start, self.width if stop is None else stop)
         if self.value is not None:
             return np.full((len(numbers), here.stop - start), self.value)
-        found = self._read(numbers)[:, here] if self.array is None else self.array[numbers, here]
-        out = found.astype(np.float64)
+        raw = self._read(numbers)[:, here] if self.array is None else self.array[numbers, here]
+        out = raw.astype(np.float64)
         if self.dtype == np.uint8:
-            out[found == NULL] = np.nan
+            out[raw == NULL] = np.nan
         return out
 
     def _read(self, numbers: Ints) -> NDArray[Any]:
-        found = np.empty((len(numbers), self.width), self.dtype)
+        out = np.empty((len(numbers), self.width), self.dtype)
         bytes_each = self.width * self.dtype.itemsize
         breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
         for run in np.split(np.arange(len(numbers)), breaks):
             start = self.offset + int(numbers[run[0]]) * bytes_each
             data = os.pread(self.file, len(run) * bytes_each, start)
-            found[run[0] : run[-1] + 1] = np.frombuffer(data, self.dtype).reshape(len(run), self.width)
-        return found
+            out[run[0] : run[-1] + 1] = np.frombuffer(data, self.dtype).reshape(len(run), self.width)
+        return out
 
 
 class Keeper:
