@@ -290,13 +290,13 @@ def compare(block: LogBlock, mine: PolicyPath, base: PolicyPath) -> Against:
     action, acts = np.zeros(len(mine.outcome.correct)), np.zeros(len(mine.outcome.correct))
     for a, b in every:
         weight = a.weight if paired else a.weight * b.weight
-        tokens, any_call = _own_calls(block, a, b, mine.gate)
+        tokens, any_call = _extra_calls(block, a, b, mine.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
         acts += weight * any_call
     return Against(base.outcome.correct, mine.outcome.correct, acts, action)
 
 
-def _own_calls(block: LogBlock, mine: Realization, base: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
+def _extra_calls(block: LogBlock, mine: Realization, base: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
     """Expected tokens (E,) of the calls in `mine`, not in `base` or a gate's; and the probability of any (E,)."""
     calls, known = (
         union(segment.calls for segment in mine.segments),

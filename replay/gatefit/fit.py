@@ -127,7 +127,7 @@ def fit_gate(
     fold_rows = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return _FittedGate(
         gate, document, choice, table, calibrated, fold_rows if n_folds is not None else None,
-        (*left_out, *_notes(fitted, tuned), *_told_of_folds(at, tuned, n_folds)),
+        (*left_out, *_notes(fitted, tuned), *_fold_notes(at, tuned, n_folds)),
     )  # fmt: skip
 
 
@@ -175,14 +175,14 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
 
 def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
-    text = f"{where}: {counted(count, 'example')} with a judged revision, {_told_repairs(repair)}"
+    text = f"{where}: {counted(count, 'example')} with a judged revision, {_repairs_text(repair)}"
     if fixes == 0 or (repair >= 1).all():
         raise UnsuitableError(f"{text}, so they are of one class: take others")
     if fixes < least:
         raise EmptyError(f"{text}; at least {least} are needed: take more")
 
 
-def _told_repairs(repair: np.ndarray) -> str:
+def _repairs_text(repair: np.ndarray) -> str:
     """Examples that some rollout repairs, which is what the least number is of, and their mean over rollouts."""
     total = float(repair.sum())
     text = f"{total:,.4g} repair{'' if total == 1 else 's'}"
@@ -252,7 +252,7 @@ def _finished(
     return done | {"sha256": gate_file.content_hash(done)}
 
 
-def _told_of_folds(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
+def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
     """That scores out of fold, which the gate learns from, were made of the labels of the other folds."""
     read = [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
     folded = folds_of(at.log, read)["verifier"].unique().sort().to_list()
@@ -269,7 +269,7 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
     for name, data in (("fitted on", fitted), ("tuned on", tuned)):
         if data is None:
             continue
-        notes.append(f"{name} {counted(len(data.ids), 'example')}, {_told_repairs(data.repair)}")
+        notes.append(f"{name} {counted(len(data.ids), 'example')}, {_repairs_text(data.repair)}")
         if data.without_revision:
             notes.append(f"left out of these: {counted(data.without_revision, 'example')} without a judged revision")
         if data.without_input:

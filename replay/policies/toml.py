@@ -164,7 +164,7 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
     than MOST_POLICIES policies, saying how large it is.
     """
     if isinstance(table.get("name"), list):
-        raise InvalidError(f"`name` is a list: {_spell(table['name'])}; a sweep makes the names itself")
+        raise InvalidError(f"`name` is a list: {_literal_text(table['name'])}; a sweep makes the names itself")
     swept = list(_swept((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
@@ -188,20 +188,20 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
         for (path, _), value in zip(swept, choice, strict=True):
             _put(entry, path, value)
             settings.append((".".join(path), value))
-        entry["name"] = f"{name}[{', '.join(f'{key}={_spell(value)}' for key, value in settings)}]"
+        entry["name"] = f"{name}[{', '.join(f'{key}={_literal_text(value)}' for key, value in settings)}]"
         yield entry, tuple(settings), size
 
 
-def _spell(value: object) -> str:
+def _literal_text(value: object) -> str:
     """A value as the file wrote it: numbers to the letter, true and false in lower case."""
     if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(_spell(v) for v in value)}]"
+        return f"[{', '.join(_literal_text(v) for v in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{k}={_spell(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{k}={_literal_text(v)}' for k, v in value.items())}}}"
     return str(value)
 
 

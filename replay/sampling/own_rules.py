@@ -78,7 +78,7 @@ def checked_fields(rule: Any, what: str) -> Any:
             given = getattr(rule, field.name)
             value = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
             if value is _OTHER:
-                raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_told(hint)}")
+                raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_types_text(hint)}")
             if type(value) is not type(given):
                 changed[field.name] = value
         with own_code(what):
@@ -124,7 +124,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
     return _OTHER
 
 
-def _told(hint: Any) -> str:
+def _types_text(hint: Any) -> str:
     """What a parameter takes, in words."""
     words = []
     for part in _parts(hint):

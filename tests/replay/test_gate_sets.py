@@ -26,7 +26,7 @@ from replay.gatefit.gate_set import (
     scopes_of,
 )
 from replay.studies.recovery.figures import _band_panel
-from replay.studies.recovery.study import _told_among
+from replay.studies.recovery.study import _shared_notes
 from replay.studies.recovery.tables import _at_rates
 from toolkit.log import Log, open_log, write_log
 
@@ -128,4 +128,4 @@ def test_a_curve_is_read_at_even_rates() -> None:
 
 
 def test_what_is_told_of_some_data_sets_names_them() -> None:
-    assert _told_among({"a": ["x", "y"], "b": ["y"]}) == ("x (a)", "y")
+    assert _shared_notes({"a": ["x", "y"], "b": ["y"]}) == ("x (a)", "y")

@@ -61,7 +61,7 @@ class _Entries:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ClockRequest:
     """What the wall-clock should be of: so many traces of a pool, and their scores, for the examples of `where`."""
 
     pool: str
@@ -77,7 +77,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     are never added up. `traces`: how many of the
     pool exhaustive best-of-N takes; `depth`: how many there are.
     """
-    request = _Asked(pool, verifier, traces, where)
+    request = _ClockRequest(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
     others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
@@ -110,7 +110,7 @@ def _dataset(part: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _has(part: Mapping[str, Any], request: _Asked) -> bool:
+def _has(part: Mapping[str, Any], request: _ClockRequest) -> bool:
     return any(
         isinstance(section := part.get(kind), Mapping) and name in section
         for kind, name in (("pools", request.pool), ("verifiers", request.verifier))
@@ -138,7 +138,7 @@ def _number(entry: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _unsaid(request: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     """What the runs do not say."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
@@ -150,7 +150,7 @@ def _unsaid(request: _Asked, pool: _Entries, verifier: _Entries) -> Iterator[str
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
 
-def _unlike(log: Log, request: _Asked, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
+def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
     """How the runs did something else than exhaustive best-of-N on the claims reported; `examples`: their claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)

@@ -95,13 +95,13 @@ def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool)
     """The examples of data sets as a CSV file and in Markdown."""
     rows = [{"dataset": name, **vars(case)} for name, own in cases.items() for case in own]
     table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
-    words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_told(own))]
+    words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(own))]
     if simulated:
         words.insert(0, f"> **{SIMULATED}**\n")
     return {"examples.csv": table.csv({"simulated": "true"} if simulated else {}), "examples.md": "\n".join(words)}
 
 
-def _told(cases: Sequence[RepairExample]) -> Iterator[str]:
+def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
     """The cases in Markdown: a heading for each kind of each action, the texts as they are."""
     actions = dict.fromkeys(case.action for case in cases)
     for action, (kind, (meaning, _)) in itertools.product(actions, KINDS.items()):

@@ -183,7 +183,7 @@ def _compared(
     pair_names: tuple[str, ...] = ()
     summary = examples = None
     if named is not None:
-        pair_names = _told_from_each_other(names[named[0]], names[named[1]])
+        pair_names = _distinct_names(names[named[0]], names[named[1]])
         summary, examples = _alone(whole, result, named, pair_names), _examples(whole, sides, named)
     return ComparedPolicies(
         title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
@@ -220,7 +220,7 @@ def _warnings(whole: _Whole) -> tuple[Note, ...]:
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 
-def _told_from_each_other(first: str, second: str) -> tuple[str, ...]:
+def _distinct_names(first: str, second: str) -> tuple[str, ...]:
     """The names of two policies, which in two results may be one."""
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 

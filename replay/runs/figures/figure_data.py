@@ -96,7 +96,7 @@ def asked_for(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord])
     return {policy.name for policy in known if {policy.name, policy.sweep} & {*request.policies}}
 
 
-def _shown(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+def _figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     """The rows that a figure has room for, the best first, and how many it leaves out.
 
     Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
@@ -156,11 +156,11 @@ def forest_data(request: FigureRequest) -> FigureData:
     scale = 100.0 if column.share else column.scale
     to_baseline = to_baseline and result.baseline is not None
     if to_baseline:
-        limits, stepwise = dict(_to_own(result)), _apart_by_p(result)
+        limits, stepwise = dict(_limits_to_baseline(result)), _apart_by_p(result)
     else:
         pairs = against(compare(result, None, None, None, None).pairs, baseline)
         limits, stepwise = dict(_to_another(result, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
-    rows, left_out = _shown(request, ROWS)
+    rows, left_out = _figure_rows(request, ROWS)
     differences = {
         name: PolicyDifference(
             name,
@@ -201,7 +201,7 @@ LIMITS = ("difference", "low", "high")
 Limits = tuple[float, float | None, float | None]
 
 
-def _to_own(result: Findings) -> Iterator[tuple[str, Limits]]:
+def _limits_to_baseline(result: Findings) -> Iterator[tuple[str, Limits]]:
     for row in rank(ranked_input(result)):
         if row.baseline:
             yield row.policy.name, (0.0, None, None)
@@ -238,7 +238,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
-    rows, left_out = _shown(request, ROWS)
+    rows, left_out = _figure_rows(request, ROWS)
     called = _called(result)
     bars = []
     for row in rows:
@@ -285,7 +285,7 @@ def stopping_data(request: FigureRequest) -> FigureData:
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
     by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
-    rows, _ = _shown(request, len(result.policies))
+    rows, _ = _figure_rows(request, len(result.policies))
     rows = [row for row in rows if row.policy.name in by_policy]
     if not request.policies:
         varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]

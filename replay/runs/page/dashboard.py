@@ -41,7 +41,7 @@ ROOM = 40_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _PageResult:
     data: Json
     examples: _ShownExamples
     packed: str
@@ -107,14 +107,14 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
-def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _Shown:
+def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _PageResult:
     """The examples that the page has room for."""
     names = [one["name"] for one in data["policies"]]
     while True:
         examples = _examples_of(result, folder, names, most, texts)
         size = packed(examples.data)
         if len(size) <= room or len(examples.ids) <= FEWEST:
-            return _Shown(data, examples, size)
+            return _PageResult(data, examples, size)
         most = max(FEWEST, min(len(examples.ids) * 9 // 10, len(examples.ids) * room * 9 // 10 // len(size)))
 
 

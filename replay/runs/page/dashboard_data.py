@@ -200,7 +200,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     if len(value) > 1:
         _tell_all_pairs(differences, result, rows, number)
     if results.baseline in number and (baseline := number[str(results.baseline)]) in differences:
-        _tell_own(differences[baseline], rows, results.level)
+        _add_baseline_limits(differences[baseline], rows, results.level)
     return {
         "baselines": [*differences],
         "left": len([place for place in usual if place not in differences]),
@@ -238,7 +238,7 @@ def _tell_all_pairs(differences: Told, result: Findings, rows: Sequence[Ranked],
                 one |= {name: number_of(pair[name]) for name in one}
 
 
-def _tell_own(entries: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
+def _add_baseline_limits(entries: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
     """Adds the limits that hold for all differences to the run's own baseline."""
     for entry, row in zip(entries, rows, strict=True):
         if entry is not None and row.difference is not None:
@@ -270,7 +270,7 @@ def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int])
         yield {
             "name": printable(members[0].label or sweep),
             "keys": [
-                {"key": printable(key), "values": [*map(_said, of)]} for key, of in zip(keys, values, strict=True)
+                {"key": printable(key), "values": [*map(_value_text, of)]} for key, of in zip(keys, values, strict=True)
             ],
             "at": [[of.index(dict(one.swept)[key]) for key, of in zip(keys, values, strict=True)] for one in members],
             "policy": [number[one.name] for one in members],
@@ -283,7 +283,7 @@ def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, numb
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),
-        "keys": [{"key": printable(members[0].swept[0][0]), "values": [*map(_said, rows["threshold"])]}],
+        "keys": [{"key": printable(members[0].swept[0][0]), "values": [*map(_value_text, rows["threshold"])]}],
         "at": [[place] for place in range(len(rows))],
         "policy": [mine.get(value) for value in rows["threshold"]],
         "means": {name: numbers(rows[name]) for name in means if rows[name].null_count() < len(rows)},
@@ -297,7 +297,7 @@ def _ordered(values: Sequence[Any]) -> list[Any]:
     return sorted(distinct) if plain else distinct
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 

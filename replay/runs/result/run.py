@@ -108,7 +108,7 @@ def run(
         plain = with_columns(columns_of(chosen))
         cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
-    replay = _served(plan, chosen, strict, baseline)
+    replay = _replay(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
     columns = with_columns(columns_of(replay.policies))
@@ -183,7 +183,7 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
+def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")

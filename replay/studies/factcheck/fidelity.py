@@ -312,10 +312,10 @@ REASONS = FIT["failing_because"]
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
     """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
-    return _over_seeds(_found(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
+    return _over_seeds(_held_out_numbers(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
 
 
-def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
+def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
     numbers, setting = published(name), _simulated_setting(pool, resamples)
     for bucket in replay_methods(log, setting).buckets():
         for what, name_of, column in (

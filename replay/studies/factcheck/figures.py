@@ -70,7 +70,7 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
     return plots | by_dataset(studies, lambda study: _setting_maps(_swept(study), width))
 
 
-def _served(study: Study) -> list[str]:
+def _replayed_methods(study: Study) -> list[str]:
     """The methods that the log can serve."""
     return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
 
@@ -78,7 +78,7 @@ def _served(study: Study) -> list[str]:
 def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
     """Verifier calls and macro-F1 of these methods, beside the published points."""
     points = {}
-    for name in _served(study):
+    for name in _replayed_methods(study):
         calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
         if calls is not None and quality is not None:
             points[TITLES[name].removesuffix(" (baseline)")] = show.MethodPoint(calls, quality, _theirs(study, name))
@@ -195,8 +195,8 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
     sentences = []
-    if len(_served(study)) < len(VERIFYING):
-        sentences.append(_lacks("figure 5.1", bool(_served(study)), reasons(study.main.missing)))
+    if len(_replayed_methods(study)) < len(VERIFYING):
+        sentences.append(_lacks("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
         sentences.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
     for name, (_, lines) in BUDGETS.items():
@@ -225,7 +225,7 @@ def _unpublished(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
         return []
-    return [name for name in _served(study) if _theirs(study, name) is None]
+    return [name for name in _replayed_methods(study) if _theirs(study, name) is None]
 
 
 def _unseen_pools(study: Study) -> Iterator[str]:

@@ -35,7 +35,7 @@ from toolkit.show import WIDTH, inches
 ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
 
 
-def _made(study: Study) -> Mapping[str, Any]:
+def _run_record(study: Study) -> Mapping[str, Any]:
     """The record of the main run, with what is said of it."""
     provenance = {"log": {"name": study.name}} if study.main.result is None else study.main.result.provenance
     return {**provenance, "notes": [note.record() for note in study.notes]}
@@ -52,7 +52,7 @@ def record(study: Study) -> dict[str, Any]:
 
 def _replayed(study: Study) -> Iterator[str]:
     """The same in words, for people."""
-    made, setting = _made(study), study.setting
+    made, setting = _run_record(study), study.setting
     yield told_log(made, study.simulated)
     yield f"data sets: `{study.dataset}`"
     yield f"claims: {'all' if made.get('where') is None else made.get('where')}; {study.main.n:,} are compared"
@@ -213,7 +213,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *said_of(studies, undone)],
         },
-        record=record_of("factcheck", studies, record, _made),
+        record=record_of("factcheck", studies, record, _run_record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},

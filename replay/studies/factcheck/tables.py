@@ -292,7 +292,7 @@ def _other_h(study: Study, generation: float | None, verification: float | None)
     return other if other >= 0 else None
 
 
-def _told_wall(study: Study) -> str:
+def _wall_clock_line(study: Study) -> str:
     """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
     wall = study.wall
     if wall.pool_s is None or wall.verifier_s is None:
@@ -384,7 +384,7 @@ APPENDIX = (
             *(numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
               for head, part in (*NAMED, ("Run", "run"))),
         ), _runtime, (
-            lambda study: [_price_note(study, study.main), _told_wall(study)],
+            lambda study: [_price_note(study, study.main), _wall_clock_line(study)],
             "other: wall-clock less generation and verification; a replayed method that stops early has none",
         ), "Dataset", "B.2",
     ),

@@ -21,7 +21,7 @@ from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
 
-def _missing_told(study: LatentStudy) -> Iterator[str]:
+def _missing_lines(study: LatentStudy) -> Iterator[str]:
     """What could not be done on a data set, and why."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
@@ -92,7 +92,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     words["What was measured"] = said_of(studies, _measured_on)
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
-    words["What could not be done"] = undone = said_of(studies, _missing_told)
+    words["What could not be done"] = undone = said_of(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,

@@ -137,13 +137,13 @@ def _compared(over: str) -> Sheet[LatentStudy]:
         "AUC of the latent verifier and of other estimates"
         if over == POOLED
         else "The same within questions: mean AUC over those with right and wrong traces",
-        ("Pool", "Verifier"), columns, rows, (_logprobs_told, _rows_told), "Data set",
+        ("Pool", "Verifier"), columns, rows, (_logprob_lines, _trace_lines), "Data set",
         number="1" if over == POOLED else "",
         needed=lambda studies: over == POOLED or not all(pool.single for study in studies for pool in study.shown),
     )  # fmt: skip
 
 
-def _logprobs_told(study: LatentStudy) -> Iterator[str]:
+def _logprob_lines(study: LatentStudy) -> Iterator[str]:
     for pool in study.shown:
         signal = logprobs_of(pool)
         if signal is not None:
@@ -151,7 +151,7 @@ def _logprobs_told(study: LatentStudy) -> Iterator[str]:
             yield f"log-probabilities, pool `{pool.pool}`: {signal.name}{',' if best else ''}{best}"
 
 
-def _rows_told(study: LatentStudy) -> Iterator[str]:
+def _trace_lines(study: LatentStudy) -> Iterator[str]:
     for pool in study.shown:
         traces = pool.traces
         yield (
@@ -283,7 +283,7 @@ def question(one: Verdict) -> str:
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
 
-def _intervals_told(study: LatentStudy) -> Iterator[str]:
+def _interval_lines(study: LatentStudy) -> Iterator[str]:
     level = f"{100 * study.asked.settings.level:g} %"
     yield (
         f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
@@ -293,7 +293,7 @@ def _intervals_told(study: LatentStudy) -> Iterator[str]:
     yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
 
 
-def _pools_told(study: LatentStudy) -> Iterator[str]:
+def _pool_lines(study: LatentStudy) -> Iterator[str]:
     text = f"areas and picks: of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
@@ -307,7 +307,7 @@ VERDICTS = Sheet[LatentStudy](
         words("verdict", "verdict"), intervals("difference, points", "difference", 1, signed=True),
         words("against, or why not asked", "against", drop=1),
     ),
-    _verdicts, (_intervals_told, _pools_told), "Data set",
+    _verdicts, (_interval_lines, _pool_lines), "Data set",
 )  # fmt: skip
 
 
@@ -333,12 +333,12 @@ def _conditional_columns(studies: Sequence[LatentStudy]) -> list[Column]:
     return [*columns, BETTER]
 
 
-def _best_pool_told(study: LatentStudy) -> Iterator[str]:
+def _best_pool_lines(study: LatentStudy) -> Iterator[str]:
     if study.gains.elsewhere:
         yield "best pool: that whose plain votes were right most often where settings were chosen, at as many samples"
 
 
-def _halves_told(study: LatentStudy) -> Iterator[str]:
+def _half_lines(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
         yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
 
@@ -353,7 +353,7 @@ CONDITIONAL = Sheet[LatentStudy](
     "conditional_votes", "Conditional voting against plain voting at as many samples",
     (TableColumn("believed from", Number(3), "threshold"),),
     _conditional_columns, _conditional,
-    (_halves_told, _best_pool_told,
+    (_half_lines, _best_pool_lines,
      "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
      "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
      "Intervals hold for all of them at once. "
@@ -362,7 +362,7 @@ CONDITIONAL = Sheet[LatentStudy](
 )  # fmt: skip
 
 
-def _scored_told(study: LatentStudy) -> Iterator[str]:
+def _scored_lines(study: LatentStudy) -> Iterator[str]:
     if study.scored is not None and SELECTED in study.missing:
         yield study.missing[SELECTED]
 
@@ -371,7 +371,7 @@ SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
     (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
     lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
-    ("Intervals hold for every n of a strategy at once.", _scored_told), "Data set",
+    ("Intervals hold for every n of a strategy at once.", _scored_lines), "Data set",
     optional=True,
 )  # fmt: skip
 
@@ -380,7 +380,7 @@ ORACLE = Sheet[LatentStudy](
     "oracle", "How far the oracle is", (TableColumn("n", Number(0)), "Best strategy"),
     (replace(ACCURACY[0], heading="its accuracy %"), replace(ACCURACY[1], heading="oracle %", drop=0), BEHIND),
     lambda study: (Row((one.n, one.name), one) for one in study.gains.oracle),
-    (_halves_told, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
+    (_half_lines, "The oracle picks a right answer where there is one. Intervals hold for every n at once."),
     "Data set", optional=True,
 )  # fmt: skip
 

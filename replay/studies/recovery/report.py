@@ -26,7 +26,7 @@ from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
 
-def _told_verdict(study: DatasetStudy) -> Iterator[str]:
+def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
     """What stands beside a verdict, before its sentences, and these."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
     if study.recommendation.verdict == UNDECIDED:
@@ -34,11 +34,11 @@ def _told_verdict(study: DatasetStudy) -> Iterator[str]:
     yield from study.recommendation.sentences
 
 
-def _said_of_verdicts(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     """What the screen says: every verdict with its sentences, warnings, and who is left out."""
     for study in studies:
         yield f"{study.dataset}: {study.recommendation.verdict}"
-        yield from (f"  {sentence}" for sentence in _told_verdict(study))
+        yield from (f"  {sentence}" for sentence in _verdict_lines(study))
     for study in studies:
         alone = len(studies) == 1
         yield from study.warnings(alone)
@@ -105,7 +105,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was replayed"] = said_of(studies, _replayed)
     for study in studies:
-        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_told_verdict(study))
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
@@ -120,7 +120,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
-        told=[*_said_of_verdicts(studies), *undone],
+        told=[*_screen_lines(studies), *undone],
         simulated=simulated,
         parts=studies,
     )

@@ -525,7 +525,7 @@ def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStud
     """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
     matching(log, setting.where, "where")
     chosen = _choose_all(log, setting, gate_set.datasets_of(log, setting.where))
-    notes = _told_among({name: one.notes for name, one in chosen.items()})
+    notes = _shared_notes({name: one.notes for name, one in chosen.items()})
     return tuple(_study_dataset(log, one, setting, name) for name, one in chosen.items()), notes
 
 
@@ -585,7 +585,7 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
             yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
 
 
-def _told_among(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Lines by data set, each once, with the names of those that it is told of where these are not all."""
     among = {line: [one for one, group in notes.items() if line in group] for lines in notes.values() for line in lines}
     return tuple(line if len(group) == len(notes) else f"{line} ({', '.join(group)})" for line, group in among.items())

@@ -235,7 +235,7 @@ BUDGET_MATCHED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _paired_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     resamples = max(study.settings.resamples for study in studies)
     yield (
         f"Each on the same examples and the same resamples; p is two-sided, of {resamples:,} resamples at least "
@@ -246,7 +246,7 @@ def _told_paired(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 PAIRED = Sheet[DatasetStudy](
     "paired", "Paired comparisons", PAIRED_HEADS, PAIRED_COLUMNS,
-    _comparison_rows, _told_paired, DATASET,
+    _comparison_rows, _paired_lines, DATASET,
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
@@ -337,7 +337,7 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
     return names | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
 
 
-def _told_rules(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _rule_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     there = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
     meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
@@ -353,7 +353,7 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
         FIXES, beside(FLIPS, "flips_pct", "published flips %", "published_flips_pct"),
         Column("ahead of the gate, points", "headroom", POINTS), words("remark", "remark", drop=2),
     ),
-    _rules, _told_rules, DATASET,
+    _rules, _rule_lines, DATASET,
 )  # fmt: skip
 
 
