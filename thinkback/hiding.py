@@ -14,7 +14,7 @@ HOME = Path(__file__).resolve().parents[1]
 def hidden() -> str | None:
     """What hides one of our packages, in one line that says what to do; None where nothing does."""
     for name in OURS:
-        place = _found(name)
+        place = _module_file(name)
         if place is not None and place.resolve().parent != HOME:
             kind = "folder" if place.is_dir() else "file"
             return (
@@ -31,7 +31,7 @@ def require_unhidden() -> None:
         raise ImportError(line)
 
 
-def _found(name: str) -> Path | None:
+def _module_file(name: str) -> Path | None:
     """The file or folder that an import of a top-level name takes, or took; None where that is nowhere."""
     try:
         spec = find_spec(name)

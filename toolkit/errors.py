@@ -218,10 +218,10 @@ def own_code(what: str, happens: str = "fails") -> Iterator[None]:
     except ThinkbackError:
         raise
     except (Exception, SystemExit) as error:
-        raise RuleError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_own_place(error)}") from error
+        raise RuleError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_user_place(error)}") from error
 
 
-def _own_place(error: BaseException) -> str:
+def _user_place(error: BaseException) -> str:
     """The last line of the user's own that an error went through; empty where there is none."""
     ours = Path(__file__).parents[1]
     packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))

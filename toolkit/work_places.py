@@ -94,11 +94,11 @@ def _clear_scratch() -> None:
 
 def scratch_folder() -> str:
     """A new temporary folder, which goes at the latest when the process exits."""
-    return tempfile.mkdtemp(dir=_own_scratch())
+    return tempfile.mkdtemp(dir=_scratch())
 
 
 @cache
-def _own_scratch() -> Path:
+def _scratch() -> Path:
     """The folder of this process's temporary folders: one lock for all of them."""
     _clear_scratch()
     while True:

@@ -76,10 +76,10 @@ def decode_batch(
 
     device = model.device
     with torch.inference_mode():
-        _settle(device)
+        _wait(device)
         began = perf_counter()
         cache, logits, mask, place = _read_prompts(model, rows, pad)
-        _settle(device)
+        _wait(device)
         read = perf_counter()
         state = _Decoded(rows, device, ends, text_of)
         for step in range(state.longest):
@@ -100,11 +100,11 @@ def decode_batch(
                 use_cache=True,
             )
             logits = out.logits[:, -1]
-        _settle(device)
+        _wait(device)
         return DecodedBatch(state.written(), read - began, perf_counter() - read)
 
 
-def _settle(device: Any) -> None:
+def _wait(device: Any) -> None:
     """Wait for the device's queue, so that clocks mean something."""
     if device.type == "cuda":
         import torch

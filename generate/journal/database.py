@@ -165,11 +165,11 @@ def difference(
     """
     for key in dict.fromkeys([*now, *before]) if keys is None else keys:
         if now.get(key) != before.get(key):
-            return f"`{key}` is {_shown(before.get(key), most)} there and {_shown(now.get(key), most)} here"
+            return f"`{key}` is {_text(before.get(key), most)} there and {_text(now.get(key), most)} here"
     return None
 
 
-def _shown(value: Any, most: int) -> str:
+def _text(value: Any, most: int) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= most:
         return text

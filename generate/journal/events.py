@@ -10,7 +10,7 @@ from typing import Any
 from generate.engines.base import Completion
 from toolkit.errors import InvalidError
 
-_KEPT = tuple(field.name for field in fields(Completion))
+_FIELDS = tuple(field.name for field in fields(Completion))
 _LISTS = ("token_ids", "token_logprobs", "token_entropies", "token_ranks")
 
 
@@ -92,7 +92,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
     made = row.get("completion")
     if made is not None:
         try:
-            row["completion"] = json.dumps({n: getattr(made, n) for n in _KEPT}, ensure_ascii=False, allow_nan=False)
+            row["completion"] = json.dumps({n: getattr(made, n) for n in _FIELDS}, ensure_ascii=False, allow_nan=False)
         except ValueError:
             raise InvalidError(
                 f"the engine gave a number that is NaN or infinite for `{row['about']}/{row['pool']}`"
@@ -110,6 +110,6 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
 
 def _completion_of(given: Mapping[str, Any]) -> Completion:
     """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
-    columns: dict[str, Any] = {name: given.get(name) for name in _KEPT}
+    columns: dict[str, Any] = {name: given.get(name) for name in _FIELDS}
     columns |= {name: None if columns[name] is None else tuple(columns[name]) for name in _LISTS}
     return Completion(**columns)

@@ -80,7 +80,7 @@ class RecipePart:
         return str(folder) if folder.is_dir() else model
 
 
-def _own_name(table: Any) -> str | None:
+def _label(table: Any) -> str | None:
     """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
     if not isinstance(table, Mapping):
         return None
@@ -91,7 +91,7 @@ def _own_name(table: Any) -> str | None:
 
 def place_of(name: str, table: Any) -> str:
     """How errors name a table of the list `name`, as `sample.n15`."""
-    label = _own_name(table)
+    label = _label(table)
     return name if label is None else f"{name}.{label}"
 
 
@@ -141,7 +141,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in LISTS:
             listed = top.get(name, [])
-            table = {_own_name(item): item for item in listed if isinstance(item, dict)}
+            table = {_label(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
                 what = "pool" if name in ("sample", "revise") else "name"
                 raise UnknownError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")

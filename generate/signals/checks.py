@@ -66,7 +66,7 @@ _AFTER = frozenset({
 })  # fmt: skip
 _SAME_VALUE = 1e-9
 _LONGEST = 200  # characters of a side; a longer one is not read
-_AROUND = 80  # characters of a line that are looked at before and after an equation
+_REACH = 80  # characters of a line that are looked at before and after an equation
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
     inner = match[0].strip()
     start = match.start() + match[0].index(inner)
     before, after = text[:start], text[start + len(inner) :]
-    line = before.rpartition("\n")[2][-_AROUND:] + " " + after.partition("\n")[0][:_AROUND]
+    line = before.rpartition("\n")[2][-_REACH:] + " " + after.partition("\n")[0][:_REACH]
     sides = [_read_side(side) for side in inner.split("=")]
     if _DOUBTED.search(line) or all(side is None or side.plain for side in sides):
         return False

@@ -35,7 +35,7 @@ def stopped_pools(log: Log) -> frozenset[str]:
 
 def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(pool, how it was sampled)."""
-    samplings = ((pool, settings.get("sampling")) for pool, _, settings in _made_pools(log))
+    samplings = ((pool, settings.get("sampling")) for pool, _, settings in _pools(log))
     return ((pool, sampling) for pool, sampling in samplings if isinstance(sampling, Mapping))
 
 
@@ -44,7 +44,7 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
 
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
-    for pool, source, pool_settings in _made_pools(log):
+    for pool, source, pool_settings in _pools(log):
         settings, prompts = source.get("settings"), source.get("prompts")
         if pool not in pools or not isinstance(settings, Mapping):
             continue
@@ -65,7 +65,7 @@ def _same(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bo
     return known is not None and known == files.weights_sha256()
 
 
-def _made_pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def _pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """(pool, source, what it says of the pool) of every pool that a recipe made, in every log that was merged."""
     for source in sources_of(log.manifest.source if log.manifest is not None else None):
         for pool, settings in (source.get("pools") or {}).items():
@@ -80,7 +80,7 @@ def prompts_of_pools(
 
     `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
     """
-    logged = dict(_kept_prompts(log))
+    logged = dict(_prompts(log))
     templates: dict[str, Template] = {}
     for pool in pools:
         name = prompts.get(pool, prompt)
@@ -96,10 +96,10 @@ def prompts_of_pools(
     return templates
 
 
-def _kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
+def _prompts(log: Log) -> Iterator[tuple[str, Template]]:
     """(pool, prompt) as the manifest keeps them; of merged logs too. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
-    for pool, source, settings in _made_pools(log):
+    for pool, source, settings in _pools(log):
         prompts, name = source.get("prompts"), settings.get("prompt")
         if isinstance(prompts, Mapping) and isinstance(name, str) and name in prompts:
             texts.setdefault(pool, set()).add((name, prompts[name]))

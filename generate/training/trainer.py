@@ -54,7 +54,7 @@ def _attempted(item: Item, attempts: Sequence[str]) -> _Attempted:
     return _Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def _made_attempts(task: Task, item: Item, rng: random.Random) -> _Attempted:
+def _synthetic(task: Task, item: Item, rng: random.Random) -> _Attempted:
     """Attempts without a model: a flawed solution, a whole one, and one of either that was cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
@@ -83,7 +83,7 @@ def texts(
             item = next(questions)
             yield resume(item, rng.randrange(len(item.solution)))
             continue
-        source = rng.choice(samples) if samples else _made_attempts(task, next(questions), rng)
+        source = rng.choice(samples) if samples else _synthetic(task, next(questions), rng)
         text = _of_attempts(name, task, source, rng)
         barren = 0 if text is not None else barren + 1
         if text is not None:
@@ -252,7 +252,7 @@ def train_model(
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
         if told is not None:
-            told(_said(number, reports[-1]))
+            told(_line(number, reports[-1]))
     save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start, compiled)})
     return tuple(reports)
 
@@ -348,7 +348,7 @@ def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start:
     return json.dumps(record, indent=1) + "\n"
 
 
-def _said(number: int, report: _PhaseReport) -> str:
+def _line(number: int, report: _PhaseReport) -> str:
     text = f"phase {number}: {report.tokens:,} tokens in {report.seconds:,.0f} s, loss {report.losses[-1][1]:.3f}"
     if report.sampled is None:
         return text

@@ -11,7 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.ranks import SPLITS, _on_halves, _worth_of_the_best, halves, on_front
+from toolkit.stats.many.ranks import SPLITS, _mean_best, _on_halves, halves, on_front
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -83,7 +83,7 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
             ranked = sorted(range(5), key=lambda p: (-correct[p, side].mean(), cost[p, side].mean(), p))
             scores.append(correct[ranked[0], ~side].mean())
     assert len(scores) == 2 * SPLITS
-    assert _worth_of_the_best(*both, falling=False) == pytest.approx(np.mean(scores))
+    assert _mean_best(*both, falling=False) == pytest.approx(np.mean(scores))
 
 
 def test_halves_are_halves():

@@ -72,7 +72,7 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
         remove(folder)
         raise
     owner = _FolderOwner()
-    weakref.finalize(owner, _remove_own, folder, os.getpid())
+    weakref.finalize(owner, _clean_up, folder, os.getpid())
     shards = {
         table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in parts)
         for table, parts in log.shards.items()
@@ -114,7 +114,7 @@ def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Probl
     return replace(problem, file=table, row=int(rows[GIVEN_ROW][start + problem.row]))
 
 
-def _remove_own(folder: Path, process: int) -> None:
+def _clean_up(folder: Path, process: int) -> None:
     """Remove a folder of this very process: a fork has the same objects."""
     if os.getpid() == process:
         remove(folder)

@@ -12,7 +12,7 @@ from toolkit.answers import normalise, read_answers
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import AnswerRules, ImportMapping
 
-_TOLD = "__told"
+_WHOLE = "__told"
 _DIGITS = 20
 """Digits of a hash behind an id and `_APART`, in the keys of rows."""
 _APART = "\0"
@@ -33,7 +33,7 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
     It begins with the id, so that the rows of an id are neighbours in the keys' order.
     """
-    names = ["example_id", *_told_by(mapping)] if mapping.ids != "trust" else ["example_id"]
+    names = ["example_id", *_key_parts(mapping)] if mapping.ids != "trust" else ["example_id"]
     columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
     frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
     ids, words = frame["example_id"], names[1:]
@@ -51,7 +51,7 @@ def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
     return ids.filter(ids.is_duplicated()).unique()
 
 
-def _told_by(mapping: ImportMapping) -> list[str]:
+def _key_parts(mapping: ImportMapping) -> list[str]:
     """The columns that tell the examples of one id apart."""
     return ["question", "gold"] if mapping.ids == "gold" and "gold" in mapping.examples.columns else ["question"]
 
@@ -71,7 +71,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
     frame, unread = _normal_gold(frame, mapping.answers)
-    parts = _told_by(mapping)
+    parts = _key_parts(mapping)
     if several is None:
         questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
         several = questions.filter(pl.col("several") > 1)["example_id"]
@@ -88,12 +88,12 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
     """An id of its own for each question (and gold): `-` and the first 8 hex digits of its SHA-256 at its end."""
     odd = pl.col("example_id").is_in(several.implode())
-    frame = frame.with_columns(_together(parts).alias(_TOLD))
-    questions = frame.filter(odd)[_TOLD].unique().to_list()
+    frame = frame.with_columns(_together(parts).alias(_WHOLE))
+    questions = frame.filter(odd)[_WHOLE].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]
-    suffix = pl.col(_TOLD).replace_strict(questions, digests, default=None, return_dtype=pl.String)
+    suffix = pl.col(_WHOLE).replace_strict(questions, digests, default=None, return_dtype=pl.String)
     split = pl.when(odd).then(pl.col("example_id") + "-" + suffix).otherwise("example_id")
-    return frame.with_columns(example_id=split).drop(_TOLD)
+    return frame.with_columns(example_id=split).drop(_WHOLE)
 
 
 def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFrame, int]:

@@ -77,7 +77,7 @@ def judge_traces(
         .when(plain & ~pl.col("blind")).then(told)
         .when(pl.col("opaque")).then(pl.col("verdict"))
     )  # fmt: skip
-    frame, by_conflict = _settle_conflicts(rows, mapping, frame)
+    frame, by_conflict = _by_majority(rows, mapping, frame)
     frame = _fill(frame)
     after = frame.select(
         opaque_answers=opaque.sum(),
@@ -105,7 +105,7 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
     return frame.join(reference, on="example_id", how="left", maintain_order="left")
 
 
-def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """One verdict for equal answers of an example, or the mark that they have several."""
     judged = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
     counted = frame.filter(judged & ~pl.col("opaque") & ~pl.col("contested"))

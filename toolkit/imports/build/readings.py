@@ -209,7 +209,7 @@ _NAMED, _LOOKED_AT = 3, 12
 """Data sets in pools that are doubted by name; and those for which cures are tried, where all the log is doubted."""
 _NEARLY_ALL = 0.9
 """The share of tried traces from which a cure is one for all of them."""
-_SHOWN, _LONGEST = 3, 60
+_MOST, _LONGEST = 3, 60
 _TRIED, _EACH = 200, 4
 """Traces on which a cure is tried, and how many of them may be of one example."""
 _COLUMNS = ("example_id", "pool", "trace_id", "answer", "text", "correct", "opaque")
@@ -413,11 +413,11 @@ class _Sampled:
     def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
         """Some wrong answers, and then some that could not be read."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
-        rows = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
-        if len(rows) < _SHOWN:
-            rows += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
+        rows = [*self.spread(missed & ~unread, _MOST, 1).iter_rows(named=True)]
+        if len(rows) < _MOST:
+            rows += self.spread(missed & unread, _MOST, 1).iter_rows(named=True)
         names = ("example_id", "answer", "gold", "text")
-        return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_SHOWN])
+        return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_MOST])
 
     def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
         """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""

@@ -24,7 +24,7 @@ ROOM, RATIO = 2**28, 200
 _ZSTD, _ENCRYPTED = 93, 1
 _HEADER = struct.Struct("<4s22sHH")
 """Of a member: its mark, what the directory says too, and the lengths of its name and of its extra field."""
-_PIECE = 2**18
+_CHUNK = 2**18
 _BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, lzma.LZMAError, zlib.error, struct.error,
            zipfile.BadZipFile)  # fmt: skip
 
@@ -74,7 +74,7 @@ def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) ->
     def read(size: int) -> bytes:
         nonlocal seen
         try:
-            block = stream.read(min(size, _PIECE))
+            block = stream.read(min(size, _CHUNK))
         except _BROKEN as error:
             raise DamagedError(f"`{allowance.what}` is damaged: {first_line(error)}") from None
         allowance.take(len(block))
@@ -84,7 +84,7 @@ def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) ->
                 raise DamagedError(f"`{allowance.what}` is damaged: a member's checksum differs")
         return block
 
-    return io.BufferedReader(ByteStream(read), _PIECE)
+    return io.BufferedReader(ByteStream(read), _CHUNK)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
         raise RequiredError("no source given: name one or more files, globs, folders or archives")
     files = [file for source in sources for file in _of_source(source, takes)]
     distinct = {file.address: file for file in files}
-    return _told_apart(list(distinct.values()))
+    return _with_names(list(distinct.values()))
 
 
 def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[FoundFile]:
@@ -264,7 +264,7 @@ def _place_of(address: str) -> str:
     return "/".join(link.rstrip("/") for link in reversed(links))
 
 
-def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
+def _with_names(files: Sequence[FoundFile]) -> list[FoundFile]:
     """Where two sources have files of one path, all paths begin below the folder that the sources share."""
     if len({file.path for file in files}) == len(files):
         return list(files)

@@ -86,7 +86,7 @@ def import_format(
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
             )
-        again = _asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+        again = _repeats(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
     taken = [str(detected)] if detected is not None else []
     lacks = f"{form.name} does not record: {form.lacks}"
     return replace(report, notes=(*taken, *said_once(notes), lacks, *report.notes, *again))
@@ -240,7 +240,7 @@ def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
     return relative([f"{folder}/" for folder in folders])
 
 
-def _asked_again(log: Path, mapping: ImportMapping) -> list[str]:
+def _repeats(log: Path, mapping: ImportMapping) -> list[str]:
     """A line where examples have the question of another, with the settings that make them one."""
     opened = open_log(log)
     questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()

@@ -25,7 +25,7 @@ from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, togeth
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-_OWN_NAME = re.compile(r"\.eval$|(^|/)\d{4}-\d\d-\d\dT[^/]*\.json$", re.IGNORECASE)
+_LOG_NAME = re.compile(r"\.eval$|(^|/)\d{4}-\d\d-\d\dT[^/]*\.json$", re.IGNORECASE)
 _SHELL = "/sample.json"
 _ATTACHED = "attachment://"
 
@@ -83,7 +83,7 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     The option `scorer`: whose answers, verdicts and credit are taken. ThinkbackError where no sample has it.
     """
     form = FORMATS["inspect"]
-    logs = [file for file in files if _OWN_NAME.search(file.path) or form.recognises(head_of(file))] or files
+    logs = [file for file in files if _LOG_NAME.search(file.path) or form.recognises(head_of(file))] or files
     others = [f"`{file.path}`" for file in files if file not in logs]
     what = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
     notes = [FileNote("", f"{together(others)} {what}: left out")] if others else []

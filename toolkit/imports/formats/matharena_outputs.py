@@ -102,7 +102,7 @@ def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
             "model_config": None,
             "pool": pool,
             "idx_answer": index,
-            "answer": _said(dig(content, "messages", index)),
+            "answer": _text(dig(content, "messages", index)),
             "parsed_answer": text(answer),
             "correct": right,
             "input_tokens": count(dig(costs, "input_tokens")),
@@ -112,7 +112,7 @@ def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
         }
 
 
-def _said(messages: Any) -> str | None:
+def _text(messages: Any) -> str | None:
     """What the model said last; None where messages are not kept."""
     last = dig(messages, -1)
     return text(dig(last, "content"))

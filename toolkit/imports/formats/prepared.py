@@ -66,7 +66,7 @@ def told_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
     names = []
     for pool, holds, path in named:
         alike = paths[pool, holds]
-        names.append(pool if len(alike) == 1 else f"{pool} ({_own_part(path, alike)})")
+        names.append(pool if len(alike) == 1 else f"{pool} ({_path_part(path, alike)})")
     return names
 
 
@@ -84,7 +84,7 @@ def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
     return told_apart([(pool, "" if pool in shared else path, path) for pool, _, path in named])
 
 
-def _own_part(path: str, paths: Sequence[str]) -> str:
+def _path_part(path: str, paths: Sequence[str]) -> str:
     """A path without the folders at both ends that all the paths have."""
     split = [one.split("/") for one in paths]
     steps, least = path.split("/"), min(map(len, split)) - 1

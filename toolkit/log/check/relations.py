@@ -176,7 +176,7 @@ _COLUMNS = {
 
 _COMPARED = {"examples": "gold", "traces": "answer"}
 """Texts of which it only counts whether they are equal."""
-_KEPT = 64
+_STATES = 64
 """Characters of such a text that are held: more than a message shows."""
 
 
@@ -257,8 +257,8 @@ def _shortened(name: str) -> list[pl.Expr]:
     thousand words would be held for millions of traces.
     """
     text = pl.col(name)
-    short = pl.concat_str(text.str.head(_KEPT), text.hash().cast(pl.String), separator="\n")
-    return [pl.when(text.str.len_bytes() > _KEPT).then(short).otherwise(text).alias(name)] if name else []
+    short = pl.concat_str(text.str.head(_STATES), text.hash().cast(pl.String), separator="\n")
+    return [pl.when(text.str.len_bytes() > _STATES).then(short).otherwise(text).alias(name)] if name else []
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:

@@ -104,7 +104,7 @@ METRICS = {
 """What rows of numbers call the fields of a signal's worth; the last three are differences, which have a p-value."""
 
 
-def _worth_of(
+def _quality(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
 ) -> Worth:  # fmt: skip
@@ -119,7 +119,7 @@ def _worth_of(
     measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
-    marks = {} if lengths is None else _shown_k(traces.longest, lengths)
+    marks = {} if lengths is None else _lengths(traces.longest, lengths)
     of_k = traces.suffixes_of(marks)
     suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
     return Worth(
@@ -195,7 +195,7 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     return int(np.argmax(areas)) + 1
 
 
-def _shown_k(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
+def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     """Lengths of suffixes with their remarks."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
@@ -331,7 +331,7 @@ def worth_of_log(
         reason = why if not len(learnt) else "no training rows in this pool"
         first = next((name for name in references if name in traces.scores), None)
         if _anything(traces) and (first is not None or not references):
-            yield which, _worth_of(traces, fit, first, reason, simulated=log.simulated)
+            yield which, _quality(traces, fit, first, reason, simulated=log.simulated)
 
 
 def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:

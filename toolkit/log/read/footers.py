@@ -57,7 +57,7 @@ class Footer:
     @cached_property
     def readable(self) -> str:
         """What polars and DuckDB read: the file, or a copy with plainer types where polars can't read its own."""
-        return self.path if self.plain is None else _made_readable(self.path, self.plain)
+        return self.path if self.plain is None else _readable(self.path, self.plain)
 
 
 def read_footer(shard: Shard) -> Footer:
@@ -163,7 +163,7 @@ def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
     return list(rows)
 
 
-def _made_readable(path: str, plain: Any) -> str:
+def _readable(path: str, plain: Any) -> str:
     """A copy of a file with the types of the schema `plain`."""
     import pyarrow as pa
     import pyarrow.parquet as pq

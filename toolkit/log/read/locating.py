@@ -27,7 +27,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Location:
     """What an address holds; `located` is an address of the same that no change of the working directory changes."""
 
     manifest: Manifest | None
@@ -36,7 +36,7 @@ class _Found:
     located: str = ""
 
 
-def find(address: str) -> _Found:
+def find(address: str) -> _Location:
     """The shards that an address means. LogError where there is no log, or its manifest is invalid."""
     try:
         place = place_of(address)
@@ -58,7 +58,7 @@ def is_shard(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith((".", "_"))
 
 
-def _find_folder(place: Place, prefix: str) -> _Found | None:
+def _find_folder(place: Place, prefix: str) -> _Location | None:
     """A log's folder; None where it is not one. `prefix` comes before file names in messages."""
     folders, files = place.names()
     data = place.read(MANIFEST)
@@ -68,10 +68,10 @@ def _find_folder(place: Place, prefix: str) -> _Found | None:
     if not tables and (files or not place.is_folder() or any(not f.startswith((".", "_")) for f in folders)):
         return None
     shards = _list_shards(place, folders, prefix)
-    return _Found(None, shards, tuple(_strange_folders(place, folders, prefix)))
+    return _Location(None, shards, tuple(_strange_folders(place, folders, prefix)))
 
 
-def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: str) -> _Found:
+def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: str) -> _Location:
     shards = {
         table: tuple(
             Shard(table, prefix + e.file, place.path(e.file), place, e.rows, e.sha256)
@@ -91,7 +91,7 @@ def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: s
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         warnings.append(f"`{others[0]}`{more}: ignored, since the manifest does not list it; to add rows, merge logs")
-    return _Found(manifest, {table: files for table, files in shards.items() if files}, tuple(warnings))
+    return _Location(manifest, {table: files for table, files in shards.items() if files}, tuple(warnings))
 
 
 def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str, tuple[Shard, ...]]:
@@ -131,7 +131,7 @@ def _no_log(place: Place, address: str) -> str:
     return f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
 
 
-def _find_glob(place: Place, address: str) -> _Found:
+def _find_glob(place: Place, address: str) -> _Location:
     """Logs, tables' folders or shards that match a pattern, read together as one log."""
     matches = place.matches()
     if not matches:
@@ -172,7 +172,7 @@ def _split_root(match: str) -> tuple[str, str | None]:
     return match.rstrip("/"), None
 
 
-def _restricted(whole: _Found, root: str, wanted: list[str]) -> _Found:
+def _restricted(whole: _Location, root: str, wanted: list[str]) -> _Location:
     """Only the shards and tables that a pattern named."""
     shards = {}
     for table, of_table in whole.shards.items():
@@ -180,10 +180,10 @@ def _restricted(whole: _Found, root: str, wanted: list[str]) -> _Found:
         some = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in wanted))
         if some:
             shards[table] = some
-    return _Found(whole.manifest, shards, whole.warnings)
+    return _Location(whole.manifest, shards, whole.warnings)
 
 
-def _joined(logs: list[_Found], address: str) -> _Found:
+def _joined(logs: list[_Location], address: str) -> _Location:
     """Several logs as one: sealed when all are, simulated when any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
     for one in logs:
@@ -193,4 +193,4 @@ def _joined(logs: list[_Found], address: str) -> _Found:
     manifests = [one.manifest for one in logs if one.manifest is not None]
     if len(logs) > 1 and manifests:
         manifests = [join_manifests(manifests, address)]
-    return _Found(next(iter(manifests), None), shards, warnings)
+    return _Location(next(iter(manifests), None), shards, warnings)

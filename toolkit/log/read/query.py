@@ -138,11 +138,11 @@ def _views_of(log: Log) -> dict[str, str]:
     views = {table: table for table in SCHEMAS if table != HIDDEN}
     plain = {model: re.sub(r"[^0-9A-Za-z_]", "_", model) for model in log.hidden_models}
     models = sorted(plain, key=lambda model: (plain[model] != model, model))
-    names = _told_apart([f"{HIDDEN}_{plain[model]}" for model in models])
+    names = _unique([f"{HIDDEN}_{plain[model]}" for model in models])
     return views | {name: f"{HIDDEN}/{model}" for name, model in zip(names, models, strict=True)}
 
 
-def _told_apart(names: Sequence[str]) -> list[str]:
+def _unique(names: Sequence[str]) -> list[str]:
     """The names, numbered from `_2` where an earlier one is the same to DuckDB, which ignores case."""
     own = {name.lower() for name in names}
     taken: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _without_rows(log: Log, view: str, table: str) -> str:
 def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
     """(types by column of a table, the column's name in the view)."""
     types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
-    return types, dict(zip(types, _told_apart(list(types)), strict=True))
+    return types, dict(zip(types, _unique(list(types)), strict=True))
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:

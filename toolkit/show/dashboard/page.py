@@ -40,7 +40,7 @@ def dashboard_page(page: PageData) -> str:
     import_altair()
     from toolkit.show.dashboard.charts import charts
 
-    own = _own_script()
+    own = _script()
     vega, style = vega_script(), _asset("page.css")
     blocks = "\n".join(
         f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
@@ -69,7 +69,7 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
     )
 
 
-def _own_script() -> str:
+def _script() -> str:
     """The page's own scripts as one."""
     return "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 

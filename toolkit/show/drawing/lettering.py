@@ -33,7 +33,7 @@ def length(text: str, size: float, bold: bool = False) -> float:
 def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = False) -> str:
     """A text on up to `most` lines of `space` inches, broken at blanks and, where a word is longer, within it."""
     lines = [""]
-    for word in _pieces(words(text), space, size, bold):
+    for word in _parts(words(text), space, size, bold):
         longer = f"{lines[-1]} {word}".strip(" ")
         if lines[-1] and length(longer, size, bold) > space:
             lines.append(word)
@@ -69,7 +69,7 @@ def _evenly(text: str, space: float, size: float) -> list[str]:
     return lines
 
 
-def _pieces(text: str, space: float, size: float, bold: bool) -> list[str]:
+def _parts(text: str, space: float, size: float, bold: bool) -> list[str]:
     """The words of a text, those that no line holds in parts."""
     parts = []
     for word in re.split(" +", text.strip(" ")):

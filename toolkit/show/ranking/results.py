@@ -60,7 +60,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows."""
     ranked = rank(results)
     limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
-    rows = _shown(ranked, limits)
+    rows = _rows(ranked, limits)
     parts = _columns(results, ranked)
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(rows)
@@ -73,11 +73,11 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
         rows=tuple(tuple(cell(row) for _, cell in parts) for row in rows),
-        above=(*[SIMULATED] * results.simulated, *_said(results, Severity.WARNING, columns)),
+        above=(*[SIMULATED] * results.simulated, *_text(results, Severity.WARNING, columns)),
         below=(
             *below,
             *_explanations(results, ranked, columns),
-            *_said(results, Severity.NOTE, columns),
+            *_text(results, Severity.NOTE, columns),
             *filter(None, [takeaway(results)]),
         ),
         strong=frozenset(i for i, row in enumerate(rows) if row.leads),
@@ -147,9 +147,9 @@ def no_frontier(results: RankedInput) -> str:
     return ""
 
 
-def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
+def _rows(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
     cheapest = _cheapest_tied(ranked)
-    names = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
+    names = {row.policy.name for row in ranked if _is_must(row) or row is cheapest}
     swept = _of_sweeps(ranked, limits.of_sweep, names)
     must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in names]
     some = _first(swept, must, limits.rows)
@@ -161,7 +161,7 @@ def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
     return _first(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
 
 
-def _is_kept(row: Ranked) -> bool:
+def _is_must(row: Ranked) -> bool:
     return row.chosen or row.baseline or row.leads
 
 
@@ -291,7 +291,7 @@ def _standing(row: Ranked, leader: str | None) -> str | None:
     return "ties" if row.ties else ""
 
 
-def _said(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
+def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
     """The run's notes of a severity, but for those on metrics that are no column here."""
     keys = {column.key for column in columns}
     return [

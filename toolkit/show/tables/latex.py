@@ -27,7 +27,7 @@ PUBLISHED = "in parentheses: published"
 _DECIMAL = re.compile(r"[+−]?\d+\.\d+")
 """A number that siunitx aligns at its point."""
 _NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
-_AROUND = 30  # points of the caption and the rules
+_MARGIN = 30  # points of the caption and the rules
 _BETWEEN = 8  # points between two parts
 _SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
 """Sizes of the font in points, the best first, each with half the points between two columns."""
@@ -320,14 +320,14 @@ def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tup
             continue
         parts = _pages(grid, above * (i == 0), notes)
         floats += [[(grid, part)] for part in parts]
-        room = HEIGHT - _AROUND - grid.height(parts[-1]) - above * (i == 0 and len(parts) == 1)
+        room = HEIGHT - _MARGIN - grid.height(parts[-1]) - above * (i == 0 and len(parts) == 1)
     return floats
 
 
 def _pages(grid: _Grid, above: float, below: float) -> list[range]:
     """The rows of each float, so that none is higher than a page; `above` and `below` are points of the notes."""
     heights = [grid.height_of(row) for row in grid.rows]
-    room = HEIGHT - grid.height_of(grid.heads) - _AROUND
+    room = HEIGHT - grid.height_of(grid.heads) - _MARGIN
     parts, start = list[range](), 0
     while start < len(heights):
         left, stop = room - above * (start == 0), start + 1

@@ -74,7 +74,7 @@ def folded(text: str, space: float, size: int) -> list[str]:
     Every line but the first begins with two blanks, which stand for an indent of one em.
     """
     lines = [""]
-    for word, glued in _pieces(text, space - size * _GROWN[size], size):
+    for word, glued in _parts(text, space - size * _GROWN[size], size):
         longer = f"{lines[-1]}{'' if glued or not lines[-1].strip() else ' '}{word}"
         if lines[-1].strip() and _indented(longer, size) > space:
             lines.append(f"  {word}")
@@ -83,7 +83,7 @@ def folded(text: str, space: float, size: int) -> list[str]:
     return lines
 
 
-def _pieces(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
+def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
     """The words of a text, longer ones in parts that fit, each with whether it goes on from the one before."""
     for word in text.split(" "):
         if points(word, size) <= space:
@@ -104,7 +104,7 @@ def _pieces(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
 def paragraph(text: str, space: float, size: int) -> str:
     """A text whose lines LaTeX breaks by itself, within long words too."""
     lines = ""
-    for word, glued in _pieces(text, space, size):
+    for word, glued in _parts(text, space, size):
         lines += ("\x00" if glued else " " if lines else "") + word
     return in_tex(lines)
 

@@ -269,7 +269,7 @@ def _quotients(corner: _Corner) -> None:
     reduction is that of the difference, since both are 0 together.
     """
     results, method = corner.results, few_or("fieller", corner.sample.units.count)
-    cells = list(_asked(corner))
+    cells = list(_cells(corner))
     if not cells:
         return
     low, high = fieller_limits(joined([pairs for *_, pairs in cells]), corner.settings.level)  # roots of all at once
@@ -283,7 +283,7 @@ def _quotients(corner: _Corner) -> None:
         results.withhold(slot, m, on[np.isnan(least)])
 
 
-def _asked(corner: _Corner) -> Iterator[_Quotient]:
+def _cells(corner: _Corner) -> Iterator[_Quotient]:
     units, plan = corner.sample.units, corner.plan
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:

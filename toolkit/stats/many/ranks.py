@@ -163,7 +163,7 @@ def _chosen(
             np.where((one.owner[family] >= 0)[:, None], both[:, one.owner[family]], np.nan)
             for one, both in zip(wanted, values, strict=True)
         ]
-        corrected = _worth_of_the_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
+        corrected = _mean_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
         best = sample.best(ranking.metric, ranking.cost, family)
         moved = corrected - sample.estimates[ranking.metric, best]
         ends = (low[best], high[best] + moved) if falling else (low[best] + moved, high[best])
@@ -214,7 +214,7 @@ def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
     return np.stack([np.broadcast_to(one, (len(series), SPLITS)) for one in values])
 
 
-def _worth_of_the_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
+def _mean_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
     """Mean value on one half of the policy that is best on the other; NaN where no half has a choice and a score.
 
     `quality`, `cost`: values (2, P, SPLITS) on the halves, NaN where a policy has none. Of equal quality the cheaper is

@@ -418,7 +418,7 @@ def told_apart(
             rows[5:, against.first] = limits
     else:
         if leader >= 0:
-            rows[2:4] = _possible(sample, series, merit, copies, leader, settings)
+            rows[2:4] = _winners(sample, series, merit, copies, leader, settings)
         if base >= 0:
             error, apart = _errors(sample, series, base), series.value - series.value[base]
             rows[4] = bonferroni(apart, error, sample.units.count)
@@ -445,7 +445,7 @@ def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Sett
     return out
 
 
-def _possible(
+def _winners(
     sample: WholeSample, series: Series, merit: Floats, copies: Ints, leader: int, settings: Settings
 ) -> Floats:
     """Tie with the leader and adjusted p-value (2, S): a part of the error rate finds those that are told apart from it

@@ -199,14 +199,14 @@ class Store:
                 pending.append(part)
                 size += part.nbytes
                 if size >= PIECE_BYTES:
-                    pieces.append(_kept(pending, keys, keeper))
+                    pieces.append(_spilled(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
-            pieces.append(_kept(pending, keys or (), keeper))
+            pieces.append(_spilled(pending, keys or (), keeper))
         return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
 
 
-def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:
+def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:
     """Blocks as one piece."""
     slabs: dict[Key, Slab] = {key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys}
     shares = [b.predicted for b in blocks if b.predicted is not None]
