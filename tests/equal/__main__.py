@@ -22,7 +22,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tests.equal.exceptions import COLUMNS, FILES, MEASURED, NEAR, NEAR_COLUMNS, NEAR_FILES
+from tests.equal.exceptions import COLUMNS, FILES, LINES, MEASURED, NEAR, NEAR_COLUMNS, NEAR_FILES
 from tests.equal.steps import steps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +106,9 @@ def _tables(name: str, one: pl.DataFrame, other: pl.DataFrame) -> Iterator[Diffe
 
 def _texts(name: str, one: str, other: str) -> Iterator[Difference]:
     """Lines that differ: in their numbers, or in their words alone."""
+    one, other = (
+        "\n".join(line for line in text.splitlines() if not any(map(line.__contains__, LINES))) for text in (one, other)
+    )
     if one == other:
         return
     endings = ENDING.search(one), ENDING.search(other)
