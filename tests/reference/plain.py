@@ -193,8 +193,8 @@ def replay(log: PlainLog, policies: Sequence[Row]) -> Run:
     for policy in policies:
         if policy["name"] not in run.dropped and policy.get("against") in run.dropped:
             raise Refused("a policy is held against one that is dropped")
-    if all(row["correct"] is None for row in run.outcomes().values()):
-        raise Refused("no example is judged")
+    if all(row["correct"] is None and row.get("credit") is None for row in run.outcomes().values()):
+        raise Refused("no example is judged, and none has another quality")
     return run
 
 

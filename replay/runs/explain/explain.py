@@ -418,10 +418,10 @@ class _Paid:
         """A part that verifies alone, as a gate does, traces that are paid for elsewhere."""
         order, tokens, rows = self.orders[stop["verification_order"]], 0.0, []
         for step, trace in enumerate(_called(order, stop["verified"]), 1):
-            row, score = self.traces[trace], self.scores[trace, stop["verifier"]]
+            row, score = self.traces.get(trace, NONE), self.scores[trace, stop["verifier"]]
             tokens += score["verification_tokens"] or 0.0
             rows.append({
-                "step": step, "sample": trace[1], "answer": row["answer"], "correct": row["correct"],
+                "step": step, "sample": trace[1], "answer": row.get("answer"), "correct": row.get("correct"),
                 "score": score["score"], "tokens": tokens,
             })  # fmt: skip
         frame = pl.DataFrame(rows, schema={name: kind for name, kind in _STEPS.items() if name in rows[0]})
