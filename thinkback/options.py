@@ -226,7 +226,8 @@ def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Call
     if entry.choices:
         return StrEnum(name, {word: word for word in entry.choices}), lambda given: given.value
     if "Sequence" in annotation or "tuple" in annotation:
-        return str, functools.partial(numbers, name) if "int" in words else functools.partial(_some_names, name, entry)
+        several = functools.partial(_some_names, name, entry)
+        return str, several if kind is str else functools.partial(numbers, kind, name)
     return kind, lambda given: given
 
 
@@ -256,11 +257,12 @@ def _some_names(argument_name: str, said: Described, text: str) -> tuple[str, ..
     return found
 
 
-def numbers(argument_name: str, text: str | None) -> tuple[int, ...]:
-    """The integers of an option that takes several, separated by commas. ThinkbackError where one is none."""
+def numbers(kind: type[int] | type[float], argument_name: str, text: str | None) -> tuple[float, ...]:
+    """The numbers of an option that takes several, separated by commas. ThinkbackError where one is none."""
     try:
-        return tuple(int(one) for one in names(text))
+        return tuple(kind(one) for one in names(text))
     except ValueError:
         from toolkit.errors import InvalidError, argument
 
-        raise InvalidError(f"{argument(argument_name)} is `{text}`; it takes integers, such as 1,2") from None
+        takes = "integers, such as 1,2" if kind is int else "numbers, such as 0.5,0.9"
+        raise InvalidError(f"{argument(argument_name)} is `{text}`; it takes {takes}") from None

@@ -70,7 +70,6 @@ class OutcomeColumn:
 
     @property
     def label(self) -> str:
-        """What notes and axes call it."""
         return self.header or self.metric or self.name
 
     @property
@@ -80,7 +79,7 @@ class OutcomeColumn:
     @property
     def called(self) -> str:
         """What a cost is asked for by: its heading without what that multiplies."""
-        return self.header.partition("/")[0] or self.name
+        return self.header.removesuffix("/1,000") or self.name
 
     @property
     def on_axis(self) -> str:

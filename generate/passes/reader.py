@@ -96,7 +96,6 @@ class Reader:
 
     @property
     def dimension(self) -> int:
-        """The length of a hidden state."""
         return int(self.network.config.get_text_config().hidden_size)
 
     @property

@@ -152,7 +152,6 @@ class DataSettings(Checked):
 
     @property
     def source(self) -> str:
-        """What errors call the data."""
         return self.path or self.dataset
 
 

@@ -52,7 +52,6 @@ class _PoolEstimate:
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 

@@ -165,11 +165,9 @@ class HiddenStates(TeacherForced):
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of a number of a state."""
         return np.dtype(self.store).itemsize
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """There is one kind, which is not mentioned."""
         flat = super().identity(additions)
         del flat["kind"]
         return flat
@@ -194,7 +192,6 @@ class HiddenStates(TeacherForced):
             )
 
     def disk_bytes(self, load: Workload) -> int:
-        """Every state is kept."""
         each = self._dimension(load.additions) * self.bytes_each + KEY_BYTES
         return load.traces * len(self.layers) * len(self.tokens) * each
 

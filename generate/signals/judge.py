@@ -334,7 +334,6 @@ class Listwise(_AskedVerifier):
         return prompt_about_all(template, block, question.rows, self.lines)
 
     def fits(self, number: float, question: _Question) -> bool:
-        """Whether a number is that of a trace."""
         return number == int(number) and 1 <= number <= len(question.rows)
 
     def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:

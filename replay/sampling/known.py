@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from importlib import import_module
 from typing import Any
 
 from replay.sampling.declared import rule_name
 from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
 from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
-from replay.sampling.selects import BestOfN, First, Majority, OwnSelect, Select, WeightedVote
-from replay.sampling.stops import Agreement, Budget, Margin, Never, OwnStop, StopRule, Window
+from replay.sampling.selects import OwnSelect, Select
+from replay.sampling.stops import OwnStop, StopRule
 from replay.sampling.surrogate import Surrogate
 from toolkit.errors import (
     ConflictError,
@@ -34,9 +35,18 @@ from toolkit.settings import from_table
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
 """An order's parameters are keys of the policy, with the same names."""
 
-SELECTS: dict[str, type] = {rule_name(rule): rule for rule in (First, Majority, BestOfN, WeightedVote)}
+MODULES = ("selects", "stops")
+"""Modules of this folder with shipped stops and selects."""
 
-STOPS: dict[str, type] = {rule_name(rule): rule for rule in (Never, Budget, Margin, Agreement, Window)}
+
+def _shipped(methods: Collection[str]) -> dict[str, type]:
+    """The frozen dataclasses of these modules with one of some methods, by their names."""
+    modules = [import_module(f"replay.sampling.{name}") for name in MODULES]
+    rules = (rule for module in modules for rule in vars(module).values() if has_method(rule, methods))
+    return {rule_name(rule): rule for rule in rules if "__dataclass_params__" in vars(rule)}
+
+
+SELECTS, STOPS = _shipped(SELECT_METHODS), _shipped(STOP_METHODS)
 
 ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 

@@ -10,7 +10,9 @@ import pytest
 import typer
 import typer.testing
 
+from tests.errors import refuses
 from thinkback.app import PANELS, app, with_asked
+from thinkback.options import numbers
 
 
 def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -130,3 +132,10 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def test_an_option_takes_several_numbers_of_its_kind() -> None:
+    assert numbers(float, "levels", "0.8, 0.95") == (0.8, 0.95)
+    assert numbers(int, "layers", "1,2") == (1, 2)
+    with refuses("invalid", "`levels`", "`high`"):
+        numbers(float, "levels", "high")

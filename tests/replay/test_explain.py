@@ -6,6 +6,7 @@ import pytest
 import replay
 from replay import Margin, Oracle, Sample
 from replay.runs.explain.explain import explain
+from tests.errors import refuses
 from tests.replay.small import log, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
@@ -196,3 +197,10 @@ def test_completion_tokens_are_told_where_they_alone_are_logged(tmp_path):
     write_log(tmp_path / "log", name="written", tables=made)
     told = explain(tmp_path / "log", POLICIES, "margin", "e1")
     assert told.ending.endswith("3 traces, 2 verifications, 15 completion tokens, total tokens not logged")
+
+
+def test_the_name_of_a_sweep_is_told_its_settings(tmp_path):
+    made = log(tmp_path, {"n4": POOL}, {"e1": "A"})
+    text = "[[policy]]\nname = 'v'\nkind = 'sample'\nmax_traces = [1, 2]\nselect = 'majority'"
+    with refuses("ambiguous", "`v[max_traces=1]`", "`v[max_traces=2]`"):
+        explain(made, text, "v", "e1")

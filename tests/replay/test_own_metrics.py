@@ -229,3 +229,11 @@ def test_mistakes_are_one_line(made: Log, build: Any, said: str) -> None:
     with pytest.raises(ThinkbackError) as refused:
         replay.run(made, POLICIES, metrics=build(), resamples=5)
     assert said in str(refused.value)
+
+
+def test_a_heading_with_a_slash_is_a_cost_of_its_own(made: Log) -> None:
+    """It was taken for the cost before the slash, 5 and 15 tokens: 15 / (2/3) = 22.5 and 45 / (2/3) = 67.5."""
+    slashed = Metric("tokens/right", of="total_tokens", over="correct", better="lower", unit="tokens")
+    result = replay.run(made, POLICIES, metrics=[slashed], cost="tokens/right", resamples=20)
+    frame = result.figure_data("frontier").frame
+    assert dict(frame.select("policy", "cost").iter_rows()) == pytest.approx({"first": 22.5, "vote": 67.5})

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 def explain(
     log: str,
-    policies: Path,
     policy: str,
     example: str,
+    policies: Path | None = None,
     repetition: int = 0,
     texts: bool = False,
     rules: Path | None = None,
@@ -23,11 +23,13 @@ def explain(
 
     Prints step by step what it saw, what it paid, and why it ended.
     """
+    from replay.policies.suite import suite
     from replay.runs.explain.explain import explain as walk
     from replay.runs.explain.explain import stage_table
     from thinkback import console
 
-    explained = walk(log, policies, policy, example, rules=rules, where=where, repetition=repetition, texts=texts)
+    file = suite(log).text if policies is None else policies
+    explained = walk(log, file, policy, example, rules=rules, where=where, repetition=repetition, texts=texts)
     for line in explained.header:
         console.say(line)
     console.say()

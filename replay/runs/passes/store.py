@@ -104,7 +104,6 @@ class ServedOutcomes:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The labels that F1 is about."""
         return self.examples.labels
 
     def statistics(self, ids: pl.Series | None = None) -> Store:

@@ -47,9 +47,7 @@ class Outcomes(Protocol):
     """The outcomes of a result's policies on the examples that it compares."""
 
     @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The labels that F1 is about."""
-        ...
+    def labels(self) -> tuple[str, ...] | None: ...
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
         """What the statistics read, of the examples in `ids` or of all."""

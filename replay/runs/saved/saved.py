@@ -89,7 +89,6 @@ class _SavedOutcomes:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The labels that F1 is about."""
         return self.examples.labels
 
     @property

@@ -135,7 +135,6 @@ class NumberWithInterval(Number):
         return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed, column.significant)
 
     def show(self, value: ShownInterval) -> str:
-        """The estimate and, where there is one, its interval."""
         number = Number(self.places(value.estimate), self.scale, self.signed)
         if value.low is None or value.high is None:
             return number.show(value.estimate) + value.mark
@@ -158,12 +157,10 @@ class Tick(Form):
     no: str = ""
 
     def show(self, value: bool | str) -> str:
-        """One of the two words, or the third."""
         words: dict[bool | str, str] = {True: self.yes, False: self.no}
         return words.get(value, str(value))
 
     def values(self, value: Any) -> tuple[Any, ...]:
-        """`true`, `false`, empty, or the third word."""
         return ({None: "", True: "true", False: "false"}.get(value, value),)
 
 
@@ -193,7 +190,6 @@ class FrontMark(Form):
     align = "center"
 
     def show(self, value: tuple[bool, float | None]) -> str:
-        """The mark and the share."""
         on, share = value
         text = "" if share is None or not (on or share >= 0.005) else f"{100 * share:.0f} %"
         return " ".join(part for part in ("●" * on, text) if part)
@@ -202,7 +198,6 @@ class FrontMark(Form):
         return (name, "front_share")
 
     def values(self, value: tuple[bool, float | None] | None) -> tuple[Any, ...]:
-        """`true`, `false` or empty, and the share."""
         return ("", None) if value is None else (*Tick().values(value[0]), value[1])
 
 
