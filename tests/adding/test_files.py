@@ -10,6 +10,7 @@ from generate.recipes.recipe import load_recipe
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import RewardModel
 from tests.adding.makers import write_recipe
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 
 ENGINE = '[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -78,7 +79,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert read.states[0].table == "hidden_states/m"
     assert isinstance(read.verify[1], RewardModel)
     assert (read.verify[1].scored, read.verify[1].label) == ("raw", 1)
-    with pytest.raises(ThinkbackError, match="there is no such name; did you mean `orm`"):
+    with refuses("unknown", "`orm`"):
         load_additions(tmp_path / "add.toml", ["verify.or.label=1"])
-    with pytest.raises(ThinkbackError, match="adds to an existing log and makes none: name that log as `on`"):
+    with refuses("required", "`on`"):
         load_recipe(tmp_path / "add.toml")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_adding import CHANCE, SERVING, run, scores
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import collect, merge_logs
 
 
@@ -23,7 +22,7 @@ def test_shards_of_copies_are_merged(tmp_path: Path) -> None:
     assert report.log.rows("verifications") == 30
     assert scores(tmp_path, "chance")["trace_id"].n_unique() == 30
     assert run(tmp_path, CHANCE + SERVING).steps == (), "what the parts have is not added again"
-    with pytest.raises(ThinkbackError, match="made with other settings: `seed` is 0 there and 1 here"):
+    with refuses("conflict", "`seed`", "0", "1"):
         run(tmp_path, CHANCE + SERVING, settings=["seed=1"])
 
 
@@ -60,5 +59,5 @@ def test_two_logs_with_verifiers_of_one_name_are_merged_and_added_to(tmp_path: P
         done = run(tmp_path, f'seed = {number}\n{CHANCE}dataset = ["{name}"]\n')
         assert done.steps[0][1].rows == 5, "the last example of this data set, under the settings of its part"
     assert scores(tmp_path, "chance").height == 30
-    with pytest.raises(ThinkbackError, match="`dataset`: `sum` is not in the log; did you mean `sums`"):
+    with refuses("unknown", "`dataset`", "`sum`", "`sums`"):
         run(tmp_path, CHANCE + 'dataset = ["sum"]\n')

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from generate.signals.additions import KINDS
 from tests.adding.makers import make_log, write_recipe
 from tests.adding.toy_signals import Brevity, BrevityWorker, Vowels
+from tests.errors import refuses
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, collect, open_log, validate_log
@@ -118,7 +119,7 @@ def test_its_mistakes_are_one_line(tmp_path: Path, text: str, said: str) -> None
 
 def test_it_is_built_in_python_too() -> None:
     assert Brevity(name="b", most=3) == Brevity(name="b", most=3, pools=[])
-    with pytest.raises(ThinkbackError, match="`most` is 'x'; it takes an integer, at least 1"):
+    with refuses("invalid", "`most`", "1"):
         Brevity(name="b", most="x")
     with pytest.raises(ThinkbackError, match="`letters` is `A`; it takes small letters"):
         Vowels(letters="A")

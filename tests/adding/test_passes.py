@@ -25,6 +25,7 @@ from generate.signals.signal import Work
 from generate.traces.block import _read_block
 from generate.traces.log_origins import chat_of
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -289,9 +290,7 @@ def test_another_model_in_a_folder_of_that_name_is_refused(tmp_path: Path, model
     make_log(tmp_path / "log")
     run(tmp_path, models, REWARD + 'dataset = ["sums"]\nsplit = ["train"]\n')
     retrain(models / "orm", tmp_path / "orm", seed=7)
-    with pytest.raises(
-        ThinkbackError, match=r"`orm` \(verifiers\) by another model .*: `weights_sha256` is \""
-    ) as error:
+    with refuses("conflict", "`orm`", "`weights_sha256`") as error:
         run(tmp_path, models, REWARD)
     assert "\n" not in str(error.value)
     assert scores(run(tmp_path, models, REWARD.replace('"orm"', '"new"', 1)), "new").height == 30
@@ -316,7 +315,7 @@ def test_what_was_begun_with_another_model_is_not_mixed(
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, models, REWARD)
     retrain(models / "orm", tmp_path / "orm", seed=7)
-    with pytest.raises(ThinkbackError, match=r"`orm` was begun with another model or prompt: `weights_sha256` is"):
+    with refuses("mismatch", "`orm`", "`weights_sha256`"):
         run(tmp_path, models, REWARD)
     shutil.rmtree(tmp_path / "orm")
     assert scores(run(tmp_path, models, REWARD), "orm").height == 30

@@ -14,6 +14,7 @@ from generate.signals.additions import load_additions
 from generate.tasks import task_examples
 from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_passes import read_alone
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -72,9 +73,9 @@ def test_variants_are_data_sets_of_one_task() -> None:
     alone = task_examples("algebra_linear_1d", ["train", "test"], {"n": 3, "answer": 9, "terms": 2})
     assert made.filter(dataset="short")["question"].equals(alone["question"])
     for wrong in ({}, 3, {"short": 3}):
-        with pytest.raises(ThinkbackError, match="it takes a table of tables, by data set"):
+        with refuses("invalid", "`algebra_linear_1d`", "`variants`"):
             task_examples("algebra_linear_1d", ["test"], {**options, "variants": wrong})
-    with pytest.raises(ThinkbackError, match="has no setting `trems`"):
+    with refuses("unknown", "`trems`"):
         task_examples("algebra_linear_1d", ["test"], {"variants": {"short": {"trems": 1}}})
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, SERVING, run, scores
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import collect
 
 BEST = ENGINE + '[[verify]]\nname = "best"\nkind = "listwise"\nprompt = "best.txt"\npools = ["votes"]\n'
@@ -58,7 +57,7 @@ def test_features_of_a_text_that_is_not_there_are_null(tmp_path: Path) -> None:
 def test_a_log_without_texts_is_refused(tmp_path: Path) -> None:
     make_log(tmp_path / "log", traces=make_rows()["traces"].drop("text"))
     for text in (JUDGE, BEST, PEERS):
-        with pytest.raises(ThinkbackError, match="the log has no texts of its traces") as error:
+        with refuses("unsuitable", "`traces`", "`text`") as error:
             run(tmp_path, text)
         assert "\n" not in str(error.value)
     made = collect(run(tmp_path, SERVING).log.scan("features", ["prompt_words", "response_words"]))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable, hoist, replacing
 
@@ -37,7 +38,7 @@ def test_permissions_are_those_of_an_ordinary_directory(tmp_path: Path) -> None:
 
 def test_an_existing_one_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(ThinkbackError, match=r"`.*out` exists: .*`force`"), replacing(tmp_path / "out"):
+    with refuses("exists", "`force`"), replacing(tmp_path / "out"):
         pytest.fail("the block must not run")
     assert names(tmp_path) == ["out"]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from generate.datasets import load
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 
 GOOD = {
@@ -190,5 +191,5 @@ def test_bad_requests(tmp_path: Path, name: str, splits: list[str], options: dic
 
 
 def test_a_published_data_set_needs_a_path() -> None:
-    with pytest.raises(ThinkbackError, match="needs a `path`: its files are published by Cobbe"):
+    with refuses("required", "`path`"):
         load("gsm8k")

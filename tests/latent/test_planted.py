@@ -11,8 +11,8 @@ from generate.simulation.planted import STATES, VERIFIER, PlantedModel, simulate
 from replay.latent.fitting import fit_verifier
 from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
+from tests.errors import refuses
 from tests.latent.planted import areas, best_of_n, scores
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, validate_log
 
 
@@ -89,7 +89,7 @@ def test_a_logistic_probe_comes_near_at_more_dimensions(tmp_path: Path, dimensio
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match="dimensions"):
+    with refuses("invalid", "`dimensions`"):
         PlantedModel(dimensions=0)
-    with pytest.raises(ThinkbackError, match="examples"):
+    with refuses("invalid", "`examples`"):
         simulate_planted(tmp_path / "log", examples=0, traces=2)

@@ -12,7 +12,7 @@ import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_models import fit_model
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import Log, write_log
 from toolkit.notes import Severity
 
@@ -80,5 +80,5 @@ def test_a_gate_takes_the_folds_of_the_verifier_that_it_reads(tmp_path: Path, mo
 
 def test_verifiers_of_different_folds_make_no_gate(tmp_path: Path) -> None:
     log = written(tmp_path / "log", fold_in("train", 2), fold_in("train", 3))
-    with pytest.raises(ThinkbackError, match="different folds"):
+    with refuses("mismatch", "`latent`", "`other`"):
         fit_gate(log, action="active_verify", on=TRAIN, n_folds=2, features=["verifier:latent", "verifier:other"])

@@ -10,6 +10,7 @@ import pytest
 
 import thinkback as tb
 from generate.simulation.planted import PlantedModel, simulate_planted
+from tests.errors import refuses
 from tests.latent.planted import areas, scores
 from thinkback.commands.fit_verifier import fit_verifier as command
 from thinkback.options import LazyCommand
@@ -58,9 +59,9 @@ def test_what_it_is_worth_comes_as_a_frame(path: Path) -> None:
 
 
 def test_mistakes_name_the_argument(path: Path) -> None:
-    with pytest.raises(tb.ThinkbackError, match="`layers` is 'last'; it takes a list of integers"):
+    with refuses("invalid", "`layers`"):
         tb.fit_verifier(path, TRAIN, name="latent", layers="last")
-    with pytest.raises(tb.ThinkbackError, match="`model` is 'forest'"):
+    with refuses("unknown", "`model`"):
         tb.fit_verifier(path, TRAIN, name="latent", model="forest")
     assert not open_log(path).manifest.source.get("verifiers", {}).get("latent")  # type: ignore[union-attr]
 

@@ -11,7 +11,7 @@ import pytest
 import replay
 from generate.simulation.claims import simulate_claims
 from replay.analyses.budgets.budgets import ORDERS, budgets
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import Log, collect, open_log, write_log
 
 FEATURES = ("claim_similarity", "length")
@@ -73,9 +73,9 @@ def test_the_smallest_budget_is_the_first_within_half_a_point(log: Log) -> None:
 
 
 def test_bad_budgets_are_refused(log: Log) -> None:
-    with pytest.raises(ThinkbackError, match="between 1 and"):
+    with refuses("invalid", "1"):
         budgets(log, verifier="lora", max_traces=6, budget=[0, 7])
-    with pytest.raises(ThinkbackError, match="lora"):
+    with refuses("unknown", "`generation, k = 1`", "`lore`"):
         budgets(log, verifier="lore", max_traces=6)
 
 

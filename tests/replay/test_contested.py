@@ -13,8 +13,8 @@ from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
 from replay.gatefit.data import _available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
 from replay.runs.compare.curves import curve_pairs, curves, curves_table, measured
+from tests.errors import refuses
 from tests.replay.small import FIRST, GOLDS, POOL, tables
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 from toolkit.stats import Settings
 
@@ -191,7 +191,7 @@ def test_a_pool_with_opaque_answers_only_is_refused_as_before(tmp_path: Path) ->
     made["traces"] = made["traces"].with_columns(opaque=veiled, answer=answer)
     address = write_log(tmp_path / "log", name="veiled", tables=made)
     for policy in VOTES:
-        with pytest.raises(ThinkbackError, match="verdicts but no answers"):
+        with refuses("unsuitable", "`n3`"):
             replay.run(address, policy, resamples=5)
 
 

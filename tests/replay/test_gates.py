@@ -18,6 +18,7 @@ from replay.gatefit.fit import _FittedGate, fit_gate
 from replay.gatefit.report import predictions, transfer_report
 from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
 from replay.policies.gate_models import MODELS, fit_model
+from tests.errors import refuses
 from thinkback.options import described
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
@@ -104,9 +105,9 @@ def test_an_explanation_shows_what_a_gate_file_reads(log: Path, gate: Path) -> N
 
 
 def test_reporting_on_what_was_used_is_refused_with_a_count_and_three_examples(log: Path, gate: Path) -> None:
-    with pytest.raises(ThinkbackError, match=r"tuned on 630 of 900 examples \(`q000000`, `q000001`, `q000002`\)"):
+    with refuses("leakage", "`q000000`", "`q000001`", "`q000002`", "630", "900"):
         replay.run(log, policy(gate), resamples=50)
-    with pytest.raises(ThinkbackError, match="has seen 180"):
+    with refuses("leakage", "180"):
         transfer_report(str(log), load_gate(gate), where=DEV)
 
 
@@ -118,7 +119,7 @@ def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path,
     for table in ("traces", "features"):
         tables[table] = tables[table].with_columns(example_id=pl.lit("new ") + pl.col("example_id"))
     write_log(tmp_path / "copy", name="copy", tables=tables)
-    with pytest.raises(ThinkbackError, match=r"of 40 examples \(`new q000000`"):
+    with refuses("leakage", "`new q000000`", "40"):
         replay.run(tmp_path / "copy", policy(gate), resamples=50)
 
 
@@ -144,7 +145,7 @@ def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> N
 
     one, other = bare(11, "one"), bare(12, "other")
     found = fit_gate(one, action="active_verify", on=TRAIN, tune=DEV)
-    with pytest.raises(ThinkbackError, match="has seen 180"):
+    with refuses("leakage", "180"):
         transfer_report(one, found.gate, where=DEV)
     report = transfer_report(other, found.gate, where=DEV, settings=Settings(resamples=20))
     assert report.examples == 180
@@ -170,7 +171,7 @@ def test_a_gate_for_another_action_or_base_is_refused(
 
 def test_a_gate_on_another_base_is_refused(log: Path, gate: Path) -> None:
     text = policy(gate).replace('base = { kind = "sample", pool = "short"', 'base = { kind = "sample", pool = "long"')
-    with pytest.raises(ThinkbackError, match="fitted on base attempts of pool `short`, not of `long`"):
+    with refuses("mismatch", "`short`", "`long`"):
         replay.run(log, text, where=TEST, resamples=50)
 
 
@@ -178,7 +179,7 @@ def test_a_gate_for_other_features_is_refused(log: Path, gate: Path, tmp_path: P
     tables = _recovery_tables(30, 99, RecoveryModel())
     tables["features"] = tables["features"].drop("difficulty")
     write_log(tmp_path / "bare", name="bare", tables=tables)
-    with pytest.raises(ThinkbackError, match="reads feature `difficulty`: the log has no feature"):
+    with refuses("unknown", "`difficulty`"):
         replay.run(tmp_path / "bare", policy(gate), resamples=50)
 
 
@@ -208,7 +209,7 @@ def twice(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path: Path) -> None:
     tables = twice(_recovery_tables(900, 11, RecoveryModel()).copy())
     write_log(tmp_path / "log", name="two pools", tables=tables)
-    with pytest.raises(ThinkbackError, match="several pools of revisions"):
+    with refuses("ambiguous", "`active_verify`", "`short`", "`active-verify`"):
         fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
     found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, pool="again")
     assert found.document["pool"] == "again"
@@ -219,7 +220,7 @@ def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path:
     path.write_text(write_text(found.document))
     own = next(name for name in tables["traces"].filter(action="active_verify")["pool"].unique() if name != "again")
     text = policy(path).replace('base = "short" }', f'base = "short", pool = "{own}" }}')
-    with pytest.raises(ThinkbackError, match="fitted on revisions of pool `again`; `then` has"):
+    with refuses("mismatch", "`again`", "`then`"):
         replay.run(tmp_path / "log", text, where=TEST, resamples=20)
     served = replay.run(tmp_path / "log", text.replace(f'pool = "{own}"', 'pool = "again"'), where=TEST, resamples=20)
     accuracy = served.summary.filter(metric="accuracy")["estimate"][0]
@@ -228,7 +229,7 @@ def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path:
 
 def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
     text = policy(gate).replace('max_traces = 1, select = "first"', "max_traces = 4, select = 'majority'")
-    with pytest.raises(ThinkbackError, match="was fitted on first attempts"):
+    with refuses("mismatch", "`gated`"):
         replay.run(log, text, where=TEST, resamples=20)
 
 
@@ -279,7 +280,7 @@ def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, ga
     rows = predictions(str(tmp_path / "log"), load_gate(gate), TEST, base="first")
     expected = predictions(str(log), load_gate(gate), TEST)
     assert rows == [{key: value for key, value in row.items() if key != "simulated"} for row in expected]
-    with pytest.raises(ThinkbackError, match="does not revise sample 0 of pool `frst`; did you mean `first`"):
+    with refuses("unknown", "`frst`", "`first`", "0"):
         transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, base="frst")
 
 
@@ -287,11 +288,11 @@ def test_a_gate_is_not_moved_to_a_log_that_lacks_what_it_reads(gate: Path, tmp_p
     tables = _recovery_tables(30, 99, RecoveryModel())
     tables["features"] = tables["features"].drop("difficulty")
     write_log(tmp_path / "bare", name="bare", tables=tables)
-    with pytest.raises(ThinkbackError, match="reads feature `difficulty`: the log has no feature"):
+    with refuses("unknown", "`difficulty`"):
         transfer_report(str(tmp_path / "bare"), load_gate(gate))
     tables["traces"] = tables["traces"].filter(pl.col("action") != "active_verify")
     write_log(tmp_path / "other", name="other", tables=tables)
-    with pytest.raises(ThinkbackError, match="predicts repairs by action `active_verify`, which is not in the log"):
+    with refuses("unknown", "`active_verify`"):
         transfer_report(str(tmp_path / "other"), load_gate(gate))
 
 
@@ -327,7 +328,7 @@ def test_the_check_and_the_notes_count_the_same(tmp_path: Path) -> None:
             told = "tuned on 60 examples, 20 of which some rollout repairs (10 repairs, averaged over rollouts)"
             assert told in notes
             continue
-        with pytest.raises(ThinkbackError, match="19 of which some rollout repairs .9.5 repairs, averaged"):
+        with refuses("empty", "19"):
             fit_gate(str(path), action="verify", on=TRAIN, tune=DEV)
 
 
@@ -367,7 +368,7 @@ def test_copies_of_questions_across_the_splits_are_refused(tmp_path: Path) -> No
     question = pl.when(pl.col("split") == "dev").then(pl.lit("Question 0 of seed 3: HOW MANY")).otherwise("question")
     tables["examples"] = tables["examples"].with_columns(question=question)
     write_log(tmp_path / "log", name="copies", tables=tables)
-    with pytest.raises(ThinkbackError, match=r"80 examples of `tune` ask questions that `on` asks too"):
+    with refuses("leakage", "`tune`", "`on`", "80"):
         fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
 
 
@@ -422,19 +423,19 @@ def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> 
 
 def test_the_command_names_the_kinds_of_models(log: Path) -> None:
     assert set(described("fit-gate", "kind").choices) == set(MODELS)
-    with pytest.raises(ThinkbackError, match="^unknown kind `forest` of gate; "):
+    with refuses("unknown", "`forest`"):
         fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV, kind="forest")
 
 
 def test_an_unknown_source_of_an_input_is_one_line() -> None:
-    with pytest.raises(ThinkbackError, match="^unknown source `verifer` of a gate's input; did you mean `verifier`"):
+    with refuses("unknown", "`verifer`", "`verifier`"):
         gate_input("verifer", "latent")
 
 
 def test_a_base_without_one_chosen_trace_is_refused_with_its_own_advice_alone() -> None:
     gate, act = Threshold(signal="truncated", at_least=1), Act(name="a", action="verify", base="p")
     routed = Route(name="r", route=Router(column="c", at_least=1), then=act, else_=act)
-    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read: give the act `rollouts = 0`$"):
+    with refuses("unsuitable", "`rollouts = 0`"):
         When(name="w", base=routed, gate=gate, then=act)
-    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read$"):
+    with refuses("unsuitable", "`w`", "`base`", "`oracle`"):
         When(name="w", base=Oracle(name="o", rule="expected_action", of=["p"], base="p"), gate=gate, then=act)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import replay
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, open_log, write_log
 
@@ -213,7 +214,7 @@ def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Pat
     tables = {"examples": collect(opened.scan("examples"), opened), "traces": pl.concat([traces, other])}
     write_log(tmp_path / "two", name="two", tables=tables)
     text = f'[[policy]]\nname = "x"\n{_body(ACT)}\n'
-    with pytest.raises(ThinkbackError, match=r"several pools of revisions \(`v`, `v2`\)"):
+    with refuses("ambiguous", "`v`", "`v2`"):
         replay.run(tmp_path / "two", text, resamples=20)
     named = replay.run(tmp_path / "two", text + 'pool = "v2"\n', resamples=20)
     assert named.outcomes.collect()["action_tokens"].to_list() == [50.0, 50.0, 20.0, 50.0]

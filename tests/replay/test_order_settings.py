@@ -15,6 +15,7 @@ import replay
 from replay import ORDERS, Sample
 from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateFirst, later
 from replay.sampling.surrogate import Surrogate
+from tests.errors import refuses
 from tests.replay.small import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
 
@@ -86,5 +87,5 @@ def test_mistakes_are_one_line(line: str, said: str) -> None:
 
 
 def test_an_order_with_keys_of_the_policy_is_refused_in_python() -> None:
-    with pytest.raises(ThinkbackError, match="`ridge` of `order` is a key of the policy: give it there"):
+    with refuses("conflict", "`ridge`", "`order`"):
         Sample(name="p", max_traces=3, verifier="v", order=Surrogate(ridge=2.0))

@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import replay
 from replay import Metric, Sample
 from replay.runs.saved.shown import ranked_input as _ranked
+from tests.errors import refuses
 from tests.replay.small import FIRST, GOLDS, POOL, log, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
@@ -152,7 +153,7 @@ def test_what_no_policy_has_is_told(made: Log, metric: Metric, lacking: str) -> 
 def test_a_goal_of_what_no_policy_has_is_refused(made: Log) -> None:
     rows = {"on": "example_id = 'e1'", "report": "example_id <> 'e1'"}
     for of in ("price", "fix"):
-        with pytest.raises(ThinkbackError, match="`goal` names `q`, of which no policy has a value"):
+        with refuses("empty", "`goal`", "`q`"):
             replay.tune(made, POLICIES, goal="max q", metrics=[Metric("q", of=of)], resamples=5, **rows)
 
 
@@ -171,7 +172,7 @@ def test_a_label_that_no_example_has_is_refused(made: Log) -> None:
     plain["examples"] = plain["examples"].with_columns(labels=pl.lit(["A", "B"], pl.List(pl.String)))
     metrics = [Metric("a", of="f1:A")]
     assert estimates(replay.run(plain, POLICIES, metrics=metrics, resamples=20), "a")["first"] is not None
-    with pytest.raises(ThinkbackError, match="metric `z`: no example has the gold label `Zebra`; there are: `A`, `B`"):
+    with refuses("unknown", "`z`", "`Zebra`", "`A`", "`B`"):
         replay.run(plain, POLICIES, metrics=[Metric("z", of="calls", over="f1:Zebra")], resamples=5)
 
 
