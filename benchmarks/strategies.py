@@ -16,13 +16,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from replay.analyses.strategies.strategies import doubling, every_number
 from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals
-from replay.engine import subsets
-from replay.sampling.orders import example_hashes, random_keys
+from replay.sampling.over_orders import DrawnTraces, highest
 from toolkit.stats import Settings
 
-SEED, PART = 1, 8
-"""The seed of the orders, and how many questions, orders, thresholds and n the plain loops take."""
+SEED, PART, LOOPED = 1, 8, 100
+"""The seed of the orders; how many questions, thresholds and n the plain loops take, and how many orders."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +54,32 @@ class Drawn:
 
 
 def looped_votes(drawn: Drawn, n: Sequence[int], orders: int) -> np.ndarray:
-    """Majorities by a plain loop over questions, orders and samples."""
-    hashes, places = example_hashes(drawn.names), drawn.code.shape[1]
-    found = np.zeros((len(drawn.names), len(n)))
-    for repetition in range(orders):
-        keys = random_keys(hashes, SEED, repetition, places)
-        for question, own in enumerate(keys.tolist()):
+    """Majorities by a plain loop over questions, orders and samples: means over random orders, not exact."""
+    rng = np.random.default_rng(SEED)
+    sums = np.zeros((len(drawn.names), len(n)))
+    for _ in range(orders):
+        for question, code in enumerate(drawn.code.tolist()):
             counts: dict[int, int] = {}
-            leader, column, code = -1, 0, drawn.code[question].tolist()
-            for step, at in enumerate(sorted(range(places), key=own.__getitem__), start=1):
+            leader, column = -1, 0
+            for step, at in enumerate(rng.permutation(len(code)).tolist(), start=1):
                 answer = code[at]
                 if answer >= 0:
                     counts[answer] = counts.get(answer, 0) + 1
                 if column < len(n) and step == n[column]:
                     leader = max(counts, key=counts.__getitem__, default=-1)
-                    found[question, column] += leader == 0
+                    sums[question, column] += leader == 0
                     column += 1
-    return found / orders
+    return sums / orders
+
+
+def voted(drawn: Drawn, n: Sequence[int]) -> np.ndarray:
+    """Majorities (Q, N) over all orders, exact."""
+    return np.stack([(traces_of(drawn, one).by_answer() * drawn.right).sum(axis=1) for one in n], axis=1)
+
+
+def traces_of(drawn: Drawn, n: int) -> DrawnTraces:
+    """The samples, of which n are drawn."""
+    return DrawnTraces(drawn.code, drawn.code >= 0, drawn.score, drawn.size, np.full(len(drawn.size), n))
 
 
 def looped_grid(of: Conditional, thresholds: np.ndarray) -> np.ndarray:
@@ -96,41 +105,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=1319)
     parser.add_argument("--samples", type=int, default=256)
-    parser.add_argument("--orders", type=int, default=100)
     parser.add_argument("--resamples", type=int, default=10_000)
     options = parser.parse_args()
     drawn = Drawn.of(options.questions, options.samples)
-    every, few = tuple(range(1, options.samples + 1)), subsets.doubling(options.samples)
+    every, few = every_number(options.samples), doubling(options.samples)
 
     part = part_of(drawn, PART)
     began = time.perf_counter()
-    looped = looped_votes(part, every, PART)
-    vote_loop = (time.perf_counter() - began) * options.questions * options.orders / PART**2
-    voted = subsets.majority(
-        part.code, part.right, part.size, example_hashes(part.names), every, orders=PART, seed=SEED
-    )  # fmt: skip
-    np.testing.assert_allclose(voted, looped)
-
-    hashes = example_hashes(drawn.names)
+    looped = looped_votes(part, every, LOOPED)
+    vote_loop = (time.perf_counter() - began) * options.questions / PART
+    assert np.abs(voted(part, every) - looped).max() < 6 * np.sqrt(0.25 / LOOPED)
     marks = [("", time.perf_counter(), time.process_time())]
 
     def mark(step: str) -> None:
         marks.append((step, time.perf_counter(), time.process_time()))
 
-    whole = (drawn.code, drawn.right, drawn.size, hashes)
-    majority = subsets.majority(*whole, every, orders=options.orders, seed=SEED)
-    mark(f"majority at n = 1 to {options.samples}, {options.orders} orders")
-    scored = (drawn.code, drawn.score, drawn.right, drawn.size)
-    subsets.majority(*whole, every, orders=options.orders, seed=SEED, score=drawn.score)
-    mark("weighted majority at as many")
-    subsets.best_of(*scored, every)
-    subsets.pass_at(drawn.right.sum(axis=1), drawn.size, every)
-    mark("best-of-n and pass@n at as many, closed forms")
+    majority = voted(drawn, every)
+    mark(f"majority at {len(every)} n from 1 to {options.samples}, over all orders")
+    for n in every:
+        traces_of(drawn, n).by_score()
+        highest(drawn.right, np.ones(drawn.code.shape, bool), drawn.size, np.full(len(drawn.size), n))
+    mark("best-of-n and pass@n at as many, over all orders")
     of = Conditional(drawn.probe_score, drawn.probe, majority, np.array(every))
     thresholds = of.thresholds(256)
     exact = grid(of, thresholds)
     mark(f"exact means of {len(thresholds)} thresholds x {len(every)} n")
-    nine = Conditional(of.score, of.probe, majority[:, np.array(few) - 1], np.array(few))
+    nine = Conditional(of.score, of.probe, majority[:, np.searchsorted(every, few)], np.array(few))
     some = nine.thresholds(200)
     settings = Settings(resamples=options.resamples)
     grid_intervals(nine, some, np.arange(options.questions), settings)
@@ -141,14 +141,16 @@ def main() -> None:
     chosen = np.linspace(0, len(thresholds) - 1, PART).astype(int)
     columns = np.linspace(0, len(every) - 1, PART).astype(int)
     began = time.perf_counter()
-    looped = looped_grid(Conditional(of.score, of.probe, majority[:, columns], columns + 1), thresholds[chosen])
+    looped = looped_grid(
+        Conditional(of.score, of.probe, majority[:, columns], np.array(every)[columns]), thresholds[chosen]
+    )
     grid_loop = (time.perf_counter() - began) * len(thresholds) * len(every) / PART**2
     np.testing.assert_allclose(exact.accuracy[np.ix_(chosen, columns)], looped)
 
     print(f"{options.questions:,} questions, {options.samples} samples; seconds, and those of the processor")
     for (_, start, before), (step, end, after) in pairwise(marks):
         print(f"{step:62} {end - start:8.3f} {after - before:8.3f}")
-    print(f"plain loops, from a part: votes {vote_loop:,.0f} s, thresholds and n {grid_loop:,.0f} s")
+    print(f"plain loops, from a part: votes in {LOOPED} orders {vote_loop:,.0f} s, thresholds and n {grid_loop:,.0f} s")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

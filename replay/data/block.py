@@ -6,7 +6,7 @@ What a policy may see (answers, costs, scores) and what it may not (`judged`, `c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -83,6 +83,13 @@ class LoggedPool:
             mask |= False if marked is None else marked.any(axis=1)
         return mask
 
+    def first(self, count: int) -> LoggedPool:
+        """The first so many traces of each example alone."""
+        return _each(
+            replace(self, size=np.minimum(self.size, count)),
+            lambda array: array[:, :count] if array.ndim > 1 else array,
+        )
+
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
@@ -129,7 +136,7 @@ class LogBlock:
 
     def slice(self, start: int, stop: int) -> LogBlock:
         """The examples from `start` up to `stop`, as views."""
-        pools = _rows(self.pools, slice(start, stop))
+        pools = _each(self.pools, lambda array: array[start:stop])
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0, 0))
 
@@ -139,10 +146,10 @@ class LogBlock:
         return example_hashes(self.examples["example_id"].to_list())
 
 
-def _rows(value: Any, rows: slice) -> Any:
-    """Some rows of an array, as a view, or of all arrays that a mapping or a dataclass holds."""
+def _each(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """An array changed, or all arrays that a mapping or a dataclass holds."""
     if isinstance(value, Mapping):
-        return {name: _rows(held, rows) for name, held in value.items()}
+        return {name: _each(held, change) for name, held in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _rows(getattr(value, field.name), rows) for field in fields(value)})
-    return value[rows] if isinstance(value, np.ndarray) else value
+        return replace(value, **{field.name: _each(getattr(value, field.name), change) for field in fields(value)})
+    return change(value) if isinstance(value, np.ndarray) else value

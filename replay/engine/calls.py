@@ -17,15 +17,25 @@ from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.engine.outcome import Against, Outcome
 
 
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """A random `count` (E,) of the traces `among` (E, T), drawn with all their calls."""
+
+    among: np.ndarray
+    count: np.ndarray
+
+
 @dataclass(frozen=True)
 class CallMask:
     """Calls of one kind: a random `count` (E,) of those in `among` (E, T), by sample index.
 
-    The count is all of them, except under `expected`, which verifies a random subset, or draws one trace.
+    The count is all of them, except under `expected`, which verifies a random subset, or draws traces: `draw` is then
+    what the calls come with, and `count` a mean.
     """
 
     among: np.ndarray
     count: np.ndarray
+    draw: Draw | None = None
 
     @property
     def probability(self) -> np.ndarray:
@@ -34,7 +44,7 @@ class CallMask:
 
     def where(self, on: np.ndarray) -> CallMask:
         """The same on the examples in `on` (E,), nothing on the others."""
-        return CallMask(self.among * on[:, None], self.count * on)
+        return CallMask(self.among * on[:, None], self.count * on, self.draw)
 
 
 Calls = Mapping[tuple[str, str | None], CallMask]
@@ -172,9 +182,10 @@ def one_trace(pool: LoggedPool, number: int) -> CallMask:
     return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
 
 
-def any_one(pool: LoggedPool) -> CallMask:
-    """One trace of each example, each as likely as the others."""
-    return CallMask(pool.there.astype(float), np.minimum(pool.size, 1).astype(float))
+def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
+    """The calls `among` (E, T) of the traces of a draw."""
+    share = draw.count / np.maximum(draw.among.sum(axis=1), 1)
+    return CallMask(among.astype(float), among.sum(axis=1) * share, draw)
 
 
 def union(calls: Iterable[Calls]) -> Calls:
@@ -303,9 +314,34 @@ def _extra_calls(block: LogBlock, mine: Realization, base: Realization, gate: Ca
         union([*(one.calls for one in base.segments), gate]),
     )
     none = np.ones(len(block.examples))
+    by_draw: dict[tuple[Draw | None, Draw | None], list[tuple[CallMask, CallMask]]] = {}
     for call, paid in calls.items():
-        none *= _probability_within(paid, known.get(call, certain(np.zeros_like(paid.among))))
+        other = known.get(call, certain(np.zeros_like(paid.among)))
+        if paid.draw is None and other.draw is None:
+            none *= _probability_within(paid, other)
+        else:
+            by_draw.setdefault((paid.draw, None if paid.draw else other.draw), []).append((paid, other))
+    for pairs in by_draw.values():
+        none *= _probability_all_within(pairs)
     return _extra_tokens(block, calls, known), 1 - none
+
+
+def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.ndarray:
+    """Probability (E,) that no call of a draw is outside of what is known, by kind of call: (mine, known).
+
+    Of the traces that are drawn here each must be one whose calls are all among the known, and be drawn there, too,
+    where the known calls come with a draw of their own. Without a draw here, all traces with a call are.
+    """
+    own = next((mine.draw for mine, _ in pairs if mine.draw is not None), None)
+    other = next((known.draw for _, known in pairs if known.draw is not None), None)
+    new = np.any([(mine.among > 0) & (known.among == 0) for mine, known in pairs], axis=0)
+    any_call = np.any([mine.among > 0 for mine, _ in pairs], axis=0)
+    among = any_call if own is None else own.among
+    count = any_call.sum(axis=1) if own is None else np.where(any_call.any(axis=1), own.count, 0)
+    inside = (
+        certain((among & ~new).astype(float)) if other is None else CallMask(other.among & ~new, other.count, other)
+    )
+    return _probability_within(CallMask(among.astype(float), count), inside)
 
 
 def _probability_within(mine: CallMask, other: CallMask) -> np.ndarray:
@@ -315,7 +351,7 @@ def _probability_within(mine: CallMask, other: CallMask) -> np.ndarray:
     and be among the K.
     """
     both = (mine.among * other.among).sum(axis=1)
-    here, there = mine.among.sum(axis=1), other.among.sum(axis=1)
+    here, there = mine.among.sum(axis=1), (other.among if other.draw is None else other.draw.among).sum(axis=1)
     within = np.ones(len(both))
     for draw in range(int(np.ceil(mine.count.max(initial=0)))):
         common = np.maximum(both - draw, 0) / np.maximum(here - draw, 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.engine import outcome as ends
-from replay.engine.calls import GENERATION, CallMask, Calls, CallSegment, Cutting, Reveals, Verifying, certain
+from replay.engine.calls import GENERATION, CallMask, CallSegment, Cutting, Reveals, Verifying, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome, Stopped
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
@@ -28,7 +28,7 @@ class Cut:
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
-    policy compares answers with each other.
+    policy compares answers with each other. `over_orders`: whether any trace of the pool may be among the first.
     """
 
     stop: StopRule
@@ -38,12 +38,17 @@ class Cut:
     whole: bool
     shrinks: bool
     compares: bool
+    over_orders: bool = False
+
+    def reach(self, generated: np.ndarray) -> np.ndarray:
+        """How many traces (E,) of those that a walk generates may be paid."""
+        return generated if self.over_orders else np.minimum(generated, self.cap)
 
 
 def cut(trajectory: Trajectory, how: Cut) -> Stopped:
     """Cut a walk where a policy stops."""
     step, ending = _stop(trajectory, how)
-    called = _listwise_called(trajectory, how) if trajectory.listwise.any() else None
+    called = listwise_called(trajectory, how) if trajectory.listwise.any() else None
     return Stopped(step, ending, why_partial(trajectory, how, step, called), called)
 
 
@@ -81,7 +86,7 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
         for lacking, why in ((trajectory.fates.unchecked, UNCHECKED), (trajectory.fates.uncounted, UNCOUNTED)):
             reason[trajectory.generated_among(lacking, generated).any(axis=1)] = why
     if called is not None:
-        generated = np.minimum(trajectory.generated, how.cap)
+        generated = how.reach(trajectory.generated)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]
         reason[trajectory.listwise & ~called & (valid > 0)] = UNSEEN
     for marked, why in ((trajectory.pool.opaque, OPAQUE), (trajectory.pool.contested, CONTESTED)):
@@ -106,14 +111,15 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
 
 
-def _listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
+def listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
     """Examples (E,) on which the policy makes the logged call of a listwise verifier."""
     if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
-    generated = trajectory.among_first(trajectory.place, np.minimum(trajectory.generated, how.cap))
+    generated = trajectory.among_first(trajectory.place, how.reach(trajectory.generated))
     if trajectory.fates is not None:
         generated &= ~trajectory.fates.given_up
-    return trajectory.listwise & trajectory.scores.saw_exactly(generated, trajectory.pool.code >= 0)
+    exactly = trajectory.scores.saw_exactly(generated, trajectory.pool.code >= 0)
+    return trajectory.listwise & exactly & (how.reach(trajectory.pool.size) <= how.cap)
 
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
@@ -124,7 +130,8 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
     if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        calls |= abandoned_calls(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces)
+        abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces)
+        calls |= {call: certain(among.astype(float)) for call, among in abandoned.items()}
     reveals = None if outcome.random_subset else _reveals(trajectory, step)
     return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
 
@@ -159,22 +166,16 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
     )
 
 
-def abandoned_calls(
-    pool: str, cut: str, verifier: str, abandonment: Fates, traces: np.ndarray, share: np.ndarray | float = 1.0
-) -> Calls:
+def abandoned_traces(
+    pool: str, cut: str, verifier: str, abandonment: Fates, traces: np.ndarray
+) -> dict[tuple[str, str | None], np.ndarray]:
     """The calls of the generated `traces` (E, T) of a pool, those given up under the name `cut`, and the verifications
-    that decided on them. Each is paid with the probability `share` (E,).
+    that decided on them: bool (E, T) by call.
     """
-
-    def paid(on: np.ndarray) -> CallMask:
-        among = on.astype(float)
-        return CallMask(among, among.sum(axis=1) * share)
-
-    abandoned = traces & abandonment.given_up
     return {
-        (pool, None): paid(traces & ~abandonment.given_up),
-        (cut, None): paid(abandoned),
-        (pool, verifier): paid(traces & abandonment.checked),
+        (pool, None): traces & ~abandonment.given_up,
+        (cut, None): traces & abandonment.given_up,
+        (pool, verifier): traces & abandonment.checked,
     }
 
 

@@ -1,34 +1,21 @@
-"""Exact means: of verifying k traces in random order and taking the best, over all orders; of one sample."""
+"""Exact means over all orders: of what the first k traces of a pool give, and of verifying k of those generated."""
 
 from __future__ import annotations
 
-from math import comb
+from dataclasses import replace
 
 import numpy as np
 
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
-from replay.engine.costs import AT, COSTS, GENERATED, charged
-from replay.engine.cuts import UNCHECKED, UNCOUNTED, Cut, why_partial
+from replay.engine.calls import CallSegment, Draw, with_draw
+from replay.engine.costs import AT
+from replay.engine.cuts import Cut, abandoned_traces, listwise_called, why_partial
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import Trajectory
+from replay.engine.trajectory import Trajectory, listwise_costs
 from replay.sampling.orders import by_falling_score
-
-
-def winner_probabilities(verified: np.ndarray, valid: np.ndarray, steps: int) -> np.ndarray:
-    """Probability that the r-th best of `valid` traces wins when a random `verified` of them are seen: (E, steps).
-
-    C(valid - 1 - r, verified - 1) / C(valid, verified), each rounded once from the exact value.
-    """
-    pairs, number = np.unique(np.stack([verified, valid], axis=1), axis=0, return_inverse=True)
-    return np.array([_probabilities(int(k), int(n), steps) for k, n in pairs])[number.reshape(-1)]
-
-
-def _probabilities(k: int, n: int, steps: int) -> list[float]:
-    if k == 0:
-        return [0.0] * steps
-    ways = comb(n, k)
-    return [comb(n - 1 - r, k - 1) / ways if r < n else 0.0 for r in range(steps)]
+from replay.sampling.over_orders import DrawnTraces, highest
+from replay.sampling.selects import Select
 
 
 def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reasons: tuple[str, ...]) -> Outcome:
@@ -57,48 +44,80 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
     )
 
 
-def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> Outcome:
-    """Mean over all traces of the pool, each as the only one, from the walk of one trace."""
-    pool, abandonment = trajectory.pool, trajectory.fates
-    size = np.maximum(pool.size, 1)
-    costs = np.zeros((len(size), len(COSTS)))
-    costs[:, AT["traces"]] = pool.size > 0
-    costs[:, AT["valid_traces"]] = (pool.code >= 0).sum(axis=1) / size
-    for name, values in pool.costs.items():
-        for column in {name, GENERATED.get(name, name)}:
-            costs[:, AT[column]] = _mean_there(pool, values)
-    reason = why_partial(trajectory, how, trajectory.steps.limit, None)
-    if abandonment is not None and trajectory.walk.abandon is not None:
-        checks = pool.scores[trajectory.walk.abandon.verifier]
-        costs[:, AT["verifications"]] = abandonment.checked.sum(axis=1) / size
-        for paid, values in charged(checks.costs):
-            costs[:, paid] += np.where(abandonment.checked, values, 0.0).sum(axis=1) / size
-        lacks = np.where(abandonment.uncounted.any(axis=1), UNCOUNTED, UNCHECKED * abandonment.unchecked.any(axis=1))
-        reason = np.where((lacks > 0) & np.isin(reason, (0, UNCOUNTED, UNCHECKED)), lacks, reason).astype(np.int16)
+def drawn_traces(trajectory: Trajectory, cap: int) -> DrawnTraces:
+    """The traces of a whole pool, generated in order, of which at most `cap` are drawn."""
+    revealed, size = trajectory.revealed, trajectory.pool.size
+    verified = trajectory.walk.unscored.verified(revealed.code, revealed.score) >= 0
+    return DrawnTraces(revealed.code, verified, revealed.score, size, np.minimum(size, cap))
+
+
+def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: tuple[str, ...]) -> Outcome:
+    """Mean over all orders of a pool of what its first traces give and cost, from the walk of the whole pool."""
+    if select.over_orders is None:
+        raise ValueError(f"select `{select.name}` has no exact mean over all orders")
+    pool, traces = trajectory.pool, drawn_traces(trajectory, how.cap)
+    chance = select.over_orders(traces)
+    chosen = chance + traces.in_place_of_none(chance)
+    example, size = np.arange(len(pool.size)), np.maximum(pool.size, 1)
+    called = listwise_called(trajectory, how)
+    costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
+    costs += listwise_costs(trajectory) * called[:, None]
+    reason = why_partial(trajectory, how, trajectory.steps.limit, called)
+    outcome = outcome_of_chances(pool, chosen, chance > 0, costs, reason, reasons)
+    ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)
+    return replace(outcome, ending=ending, runs=((trajectory.walk, trajectory.steps.limit),))
+
+
+def outcome_of_chances(
+    pool: LoggedPool, chosen: np.ndarray, predicts: np.ndarray, costs: np.ndarray, reason: np.ndarray,
+    reasons: tuple[str, ...],
+) -> Outcome:  # fmt: skip
+    """Outcome of choosing each trace of a pool with probability `chosen` (E, T), where `predicts` (E, T) with its
+    answer, else with none.
+    """
+    example = np.arange(len(pool.size))
+    shares = np.zeros((pool.words.shape[1] + 1, len(example)))
+    np.add.at(shares, (np.where(predicts, pool.code, -1), example[:, None]), chosen)
     return Outcome(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_mean_there(pool, pool.judgement),
-        credit=_mean_there(pool, pool.credit),
-        words=pool.word.T,
-        shares=(pool.there / size[:, None]).T,
-        rows=size,
-        ending=np.where(pool.size > 0, ends.CAP, ends.EXHAUSTED).astype(np.int8),
-        runs=((trajectory.walk, trajectory.steps.limit),),
+        correct=_weighed(chosen, judged_unless_null(pool.judged, predicts)),
+        credit=_weighed(chosen, pool.credit),
+        words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
+        shares=shares,
+        rows=np.maximum((shares > 0).sum(axis=0), 1),
+        ending=np.full(len(example), ends.CAP, dtype=np.int8),
     )
 
 
-def _mean_there(pool: LoggedPool, values: np.ndarray) -> np.ndarray:
-    """Mean (E,) of (E, T) over an example's traces; 0 where there is none."""
-    return np.asarray(np.where(pool.there, values, 0.0).sum(axis=1) / np.maximum(pool.size, 1))
+def _weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Mean (E,) of values (E, T) by the chance of each."""
+    return np.asarray(np.where(chance > 0, chance * values, 0.0).sum(axis=1))
+
+
+def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
+    """The calls of as many traces of the pool as are drawn, each as likely as the others."""
+    walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
+    draw = Draw(traces.there, traces.drawn)
+    masks: dict[tuple[str, str | None], np.ndarray] = {(walk.pool, None): traces.there}
+    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
+        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces.there)
+    if walk.verifier is not None and trajectory.scores is not None:
+        together = ~np.isnan(trajectory.scores.score) & listwise_called(trajectory, how)[:, None]
+        masks[walk.pool, walk.verifier] = np.where(trajectory.listwise[:, None], together, traces.verified)
+    return CallSegment({key: with_draw(among, draw) for key, among in masks.items()})
 
 
 def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated."""
+    """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated.
+
+    Of equal scores the earliest wins, so by rank no two are equal.
+    """
     ranked, valid = by_falling_score(trajectory.revealed.verified_code, trajectory.revealed.score)
-    probability = winner_probabilities(np.minimum(verifications, valid), valid, ranked.shape[1])
-    return np.take_along_axis(trajectory.place, ranked, axis=1), probability
+    place = np.broadcast_to(np.arange(ranked.shape[1]), ranked.shape)
+    chance = highest(-place, place < valid[:, None], valid, np.minimum(verifications, valid))
+    return np.take_along_axis(trajectory.place, ranked, axis=1), chance
 
 
 def _valid(trajectory: Trajectory) -> np.ndarray:

@@ -125,5 +125,5 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     def ending(self, ending: str) -> str:
         return "the revision is the answer"
 
-    def rows_of(self, on: Evaluator) -> str:
-        return "rollouts"
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        return f"{rows} rollouts"

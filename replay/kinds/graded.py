@@ -101,8 +101,8 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
     def why(self, on: Evaluator, ending: str) -> str:
         return self._deciding(on).why(on, ending)
 
-    def rows_of(self, on: Evaluator) -> str:
-        return self._deciding(on).rows_of(on)
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        return self._deciding(on).rows_of(on, rows)
 
     def _deciding(self, on: Evaluator) -> When:
         """The first gate that fires on the one example of a block, else the last."""

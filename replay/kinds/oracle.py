@@ -9,20 +9,32 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock
+from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
 from replay.engine import outcome as ends
-from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost, one_trace
+from replay.engine.calls import (
+    CallSegment,
+    ChosenTraces,
+    Draw,
+    PolicyPath,
+    Realization,
+    certain,
+    extra_cost,
+    one_trace,
+    with_draw,
+)
 from replay.engine.costs import COSTS
+from replay.engine.expectation import outcome_of_chances
 from replay.engine.mixing import Columns, choose, gain, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
-from replay.kinds.sample import Sample
+from replay.kinds.sample import Sample, over_orders
 from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, trace_rows, traces_there
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import AmbiguousError, RequiredError, require_known, shown, suggest
+from replay.sampling.over_orders import highest
+from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, shown, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -296,7 +308,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     candidate. `expected_action`: the one with the highest mean correctness. `of` names pools and actions (an
     action: its logged revisions of the base's sample 0). `matched_rate`: `then` on the share `rate` of the examples
     with the largest gain over `base`; `matched_random`: the mean of both, `rate` the weight of `then`. For these
-    two `base` is a policy, or the name of a pool, whose sample 0 is meant.
+    two `base` is a policy, or the name of a pool, whose sample 0 is meant. `max_traces` with `expected` is `any` of so
+    many traces of one pool, as the mean over all orders (pass@k: Chen et al. 2021, equation 1).
     """
 
     of: tuple[str, ...] = setting((), what="a list of names of pools and actions")
@@ -304,6 +317,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     base: str | Policy | None = None
     then: Policy | None = None
     rate: float | None = setting(None, what="a share from 0 to 1", low=0, high=1)
+    max_traces: int | None = setting(None, low=1)
+    expected: bool = setting(False)
 
     def __post_init__(self) -> None:
         given: Any = self.of
@@ -317,6 +332,11 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     def _check_choice(self) -> None:
         if not self.of:
             raise self.refuse("`of` takes a list of names of pools and actions")
+        if self.expected != (self.max_traces is not None):
+            missing = "expected = true" if self.max_traces is not None else "max_traces"
+            raise self.refuse(f"`max_traces` and `expected` go together: add `{missing}`")
+        if self.expected and not (self.rule == "any" and len(self.of) == 1 and self.base is None):
+            raise self.refuse("`expected` takes rule `any`, one pool in `of`, and no `base`")
         if len(set(self.of)) != len(self.of):
             raise self.refuse("`of` names the same pool or action twice")
         for key in (key for key in ("then", "rate") if getattr(self, key) is not None):
@@ -327,8 +347,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
             raise self.refuse(f"`base` is {shown(self.base)}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
-        if self.of:
-            raise self.refuse(f"`of` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
+        for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):
+            raise self.refuse(f"`{key}` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
         if isinstance(self.base, str):
             base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
             object.__setattr__(self, "base", base)
@@ -346,7 +366,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
 
     @property
     def single(self) -> bool:
-        return self.choosing.single
+        return self.choosing.single and not self.expected
 
     @property
     def ranking(self) -> Ranking | None:
@@ -369,6 +389,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
                 require_known(name, known, f"the log has no pool or action `{name}`")
                 if name in contents.pools and name in contents.actions:
                     raise AmbiguousError(f"`{name}` is both a pool and an action of the log")
+                if self.expected and name not in contents.pools:
+                    raise UnsuitableError(f"`expected` takes a pool in `of`; `{name}` is an action")
                 if name not in contents.pools and self.base is None:
                     raise RequiredError(
                         f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
@@ -399,6 +421,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
             return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
+        if self.max_traces is not None:
+            return _any_over_orders(on.block.pools[self.of[0]], self.max_traces)
         return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
     def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
@@ -407,6 +431,9 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Every trace that it looks at; or both of the policies that it is made of, and what the second gains."""
+        if self.max_traces is not None:
+            yield _drawn_stage(on.block, self.name, on.block.pools[self.of[0]], self.max_traces)
+            return
         if not self.parts:
             base = None if self.base is None else str(self.base)
             yield from self.choosing.stages(self.name, on.block, base, self.of)
@@ -424,7 +451,37 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {spent}")
 
     def ending(self, ending: str) -> str:
+        if self.expected:
+            return f"some right trace among {self.max_traces} of the pool, over all orders; these are paid"
         return self.choosing.says
 
-    def rows_of(self, on: Evaluator) -> str:
-        return self.choosing.rows_are
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        return over_orders(rows) if self.expected else f"{rows} {self.choosing.rows_are}"
+
+
+def _chances_to_be_best(pool: LoggedPool, drawn: int) -> np.ndarray:
+    """Probability (E, T) that each trace is chosen of so many drawn: the best of them, equal ones evenly."""
+    value = np.where(np.isnan(pool.judgement), -1.0, pool.judgement)
+    return highest(value, pool.there, pool.size, np.minimum(pool.size, drawn))
+
+
+def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
+    """The best of so many traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
+    chosen, count, size = _chances_to_be_best(pool, drawn), np.minimum(pool.size, drawn), np.maximum(pool.size, 1)
+    costs = _paid(pool.code, pool.costs, pool.there, pool.size) * count[:, None] / size[:, None]
+    whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
+    reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
+    reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
+    outcome = outcome_of_chances(pool, chosen, pool.code >= 0, costs, reason, reasons)
+    segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
+    return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
+
+
+def _drawn_stage(block: LogBlock, name: str, pool: LoggedPool, drawn: int) -> Stage:
+    """Every trace of the pool, whether it is right, and how often it is chosen."""
+    traces = traces_there(block, pool.name)
+    rows = [row for _, sample in traces for row in trace_rows(block, pool.name, [sample], True)]
+    schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, **TRACE_SCHEMA}
+    chance = pl.Series("probability", _chances_to_be_best(pool, drawn)[0, : len(traces)])
+    frame = pl.DataFrame(rows, schema=schema).with_columns(chance)
+    return Stage(f"`{name}`, {drawn} of {counted(len(traces), 'trace')} over all orders", frame, traces=traces)

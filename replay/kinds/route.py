@@ -110,5 +110,5 @@ class Route(Policy, kind="route", inner=("then", "else_")):
         part = self._chosen(on)
         return f"the router chooses `{'then' if part is self.then else 'else'}`; {part.why(on, ending)}"
 
-    def rows_of(self, on: Evaluator) -> str:
-        return self._chosen(on).rows_of(on)
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        return self._chosen(on).rows_of(on, rows)

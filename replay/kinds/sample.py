@@ -13,14 +13,14 @@ from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.given_up import SECONDS, cut_name, seconds_column
 from replay.data.needs import Needs
-from replay.engine.calls import Calls, CallSegment, ChosenTraces, PolicyPath, Realization, any_one
-from replay.engine.cuts import Cut, abandoned_calls, cut, paid_segment, reasons
-from replay.engine.expectation import expected_outcome, mean_of_one
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization
+from replay.engine.cuts import Cut, cut, paid_segment, reasons
+from replay.engine.expectation import expected_outcome, mean_over_orders, paid_over_orders
 from replay.engine.fitting import fit_calibration, fit_prior
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, fit_conformal, measure_sets
-from replay.engine.trajectory import Walk, fates_of, listwise_costs, walk_block
-from replay.kinds.stages import abandon_stage, pool_stage, set_stage, step_stages, why_ended
+from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
+from replay.kinds.stages import abandon_stage, pool_stages, set_stage, step_stages, why_ended
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
 from replay.sampling.abandon import NAMED_TOKENS, Abandon
@@ -44,7 +44,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     """Order x stop x select over one pool of traces.
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
-    permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
+    permutations of the whole logged pool; `expected` gives the exact mean over all orders, of the pool or of verifying;
     `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
     "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
     `abandon` gives up traces that score low after their first tokens.
@@ -142,9 +142,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.pool if plain else None
 
     @property
-    def means_one(self) -> bool:
-        """Whether it is the exact mean of one sample, over all traces of the pool."""
-        return self.expected and self.selector.one_trace and not (self.verifies or self.stop.cuts)
+    def over_orders(self) -> bool:
+        """Whether it is the exact mean over all orders of the pool's traces."""
+        return self.expected and not self.ordering.verifies_later
 
     @property
     def top_level_only(self) -> str:
@@ -176,9 +176,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if order.lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
-        if self.expected and not (means_best or self.means_one):
-            whole = '`order = "random"`, `select = "best"` and a budget of verifications, or `select = "first"`'
-            yield f"`expected` needs {whole} with neither order nor stop"
+        means_pool = self.over_orders and not stop.cuts and select.over_orders is not None and self.width == 1
+        if self.expected and not (means_best or means_pool):
+            yield (
+                "`expected` needs the order `generation` with `first`, `majority` or `best`, no stop and no `width`, "
+                'or `order = "random"` with `best` and a budget of verifications; others take `orders = 20`'
+            )
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"
         if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
@@ -286,7 +289,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 seed=self.seed if self.orders or self.ordering.drawn else 0,
                 repetition=repetition,
                 permuted=self.orders is not None,
-                cap=self.max_traces,
+                cap=WHOLE_POOL if self.over_orders else self.max_traces,
                 width=self.width,
                 calibration=self.calibration,
                 unscored=self.unscored,
@@ -305,6 +308,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
             compares=VOTES in self.reads,
+            over_orders=self.over_orders,
         )
 
     def _reasons(self) -> tuple[str, ...]:
@@ -339,15 +343,21 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
-        if self.means_one:
-            return mean_of_one(walk_block(on.block, self.walks()[0]), self.cutting(on.block), self._reasons())
+        if self.over_orders:
+            return mean_over_orders(self._whole(on), self.selector, self.cutting(on.block), self._reasons())
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
         return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
 
+    def _whole(self, on: Evaluator) -> Trajectory:
+        """The walk of its whole pool, which means over all orders share whatever their cap."""
+        walk = self.walks()[0]
+        return on.once(("walk", walk), lambda: walk_block(on.block, walk))
+
     def path(self, on: Evaluator) -> PolicyPath:
         outcome = on.outcome(self)
-        if self.means_one:
-            return _path_of_any(on.block.pools[str(self.pool)], self.abandon, outcome)
+        if self.over_orders:
+            segment = paid_over_orders(self._whole(on), self.cutting(on.block))
+            return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
         return _path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
@@ -355,11 +365,10 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if not 0 <= repetition < len(walks):
             raise InvalidError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
-        if self.means_one:
-            yield pool_stage(block, self.name, walks[0])
         if self.abandon is not None:
-            yield abandon_stage(block, self.name, walks[repetition], how, self.means_one)
-        if self.means_one:
+            yield abandon_stage(block, self.name, walks[repetition], how, self.over_orders)
+        if self.over_orders:
+            yield from pool_stages(block, self.name, self._whole(on), self.selector, self.max_traces)
             return
         yield from step_stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
@@ -369,9 +378,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def ending(self, ending: str) -> str:
         return why_ended(ending, self.max_traces, self.stop.cuts)
 
-    def rows_of(self, on: Evaluator) -> str:
-        several = "possible winners" if self.expected else super().rows_of(on)
-        return "orders" if self.orders is not None else "traces of the pool" if self.means_one else several
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        if self.over_orders:
+            return over_orders(rows)
+        several = f"{rows} possible winners" if self.expected else super().rows_of(on, rows)
+        return f"{rows} orders" if self.orders is not None else several
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""
@@ -388,9 +399,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         yield from _payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
 
     def _within(self, block: LogBlock) -> np.ndarray:
-        """The traces within its cap (E, T); orders, and the mean of one sample, are of the whole pool."""
+        """The traces within its cap (E, T); orders are of the whole pool."""
         there = block.pools[str(self.pool)].there
-        whole = self.orders is not None or self.means_one
+        whole = self.orders is not None or self.over_orders
         return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
@@ -408,10 +419,18 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield _rows_left_out(self.prior.left_out)
 
 
+def over_orders(answers: int) -> str:
+    """What an exact mean over all orders is of, in words."""
+    return f"all orders, with {answers} possible answers"
+
+
 def attempt(name: str, pool: str, against: str | None = None) -> Sample:
     """The first attempt of a pool."""
     return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
 
+
+WHOLE_POOL = np.iinfo(np.int32).max
+"""A cap beyond every pool."""
 
 EVERY = "every example"
 
@@ -423,17 +442,6 @@ def every_example(pool: str | None) -> Sample:
     that some other policy can serve.
     """
     return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
-
-
-def _path_of_any(pool: LoggedPool, abandon: Abandon | None, outcome: Outcome) -> PolicyPath:
-    """One trace of the pool, each as likely as the others."""
-    calls: Calls = {(pool.name, None): any_one(pool)}
-    if abandon is not None:
-        share = 1 / np.maximum(pool.size, 1)
-        cut = cut_name(pool.name, abandon.tokens)
-        calls = abandoned_calls(pool.name, cut, abandon.verifier, fates_of(pool, abandon), pool.there, share)
-    segment = CallSegment(calls)
-    return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
 
 
 def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:

@@ -12,15 +12,20 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, cut
-from replay.engine.expectation import possible_winners
+from replay.engine.expectation import drawn_traces, possible_winners
 from replay.engine.outcome import ENDINGS, Outcome, Stopped
 from replay.engine.sets import by_label
 from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
 from replay.policies.base import Stage
 from replay.sampling.learned import Conformal
 from replay.sampling.orders import Generation, RandomOrder
+from replay.sampling.prefix import VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import looked_at
+from toolkit.errors import counted
+
+ROUNDING = 1e-12
+"""A probability below this is 0 but for rounding."""
 
 COST_COLUMNS = ("traces", "verifications", "operations", "calls", "completion_tokens", "total_tokens", "latency_s")
 """The costs that the tables of an explanation have."""
@@ -194,18 +199,33 @@ def _winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) ->
     return Stage(f"`{name}`, what can win over all orders", pl.DataFrame(columns, nan_to_null=True))
 
 
-def pool_stage(block: LogBlock, name: str, walk: Walk) -> Stage:
-    """Every trace of a walk's pool, of which one is as likely as another."""
-    pool, slice_ = walk_block(block, walk).pool, walk.pool
-    size = int(pool.size[0])
+def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Select, cap: int) -> Iterator[Stage]:
+    """What can win over all orders of a walk's pool: of a vote each answer, then each trace.
+
+    An answer's `votes` are those of the whole pool, `probability` that of being the prediction.
+    """
+    if select.over_orders is None:
+        raise ValueError(f"select `{select.name}` has no exact mean over all orders")
+    pool, traces = trajectory.pool, drawn_traces(trajectory, cap)
+    chance = select.over_orders(traces)[0]
+    size, drawn = int(traces.size[0]), int(traces.drawn[0])
     columns = {
         "sample": np.arange(size),
         "answer": answers(block, pool.word[0, :size]),
+        **({} if trajectory.scores is None else {"score": traces.score[0, :size]}),
         "correct": pool.judgement[0, :size],
-        "probability": np.full(size, 1 / max(size, 1)),
+        "probability": chance[:size],
     }
-    traces = tuple((slice_, sample) for sample in range(size))
-    return Stage(f"`{name}`, each trace of the pool", pl.DataFrame(columns, nan_to_null=True), traces=traces)
+    rows = pl.DataFrame(columns, nan_to_null=True)
+    by_answer = rows.drop_nulls("answer").group_by("answer", maintain_order=True)
+    winners = by_answer.agg(pl.len().alias("votes"), pl.col("correct").mean(), pl.col("probability").sum())
+    title = f"`{name}`, {drawn} of {counted(size, 'trace')} over all orders"
+    if VOTES in select.reads:
+        nothing = max(0.0, 1 - float(winners["probability"].sum()))
+        ending = f"no answer: {100 * nothing:.3g} %" if nothing > ROUNDING else ""
+        yield Stage(f"{title}: answers", winners.sort("probability", descending=True, maintain_order=True), ending)
+    slice_ = trajectory.walk.pool
+    yield Stage(f"{title}: traces", rows, traces=tuple((slice_, sample) for sample in range(size)))
 
 
 def answers(block: LogBlock, words: np.ndarray) -> pl.Series:

@@ -269,8 +269,8 @@ class When(Policy, kind="when", inner=("base", "then")):
         fired = "the gate fires, and `then` answers" if part is self.then else "the gate does not fire"
         return f"{fired}; {part.why(on, ending)}"
 
-    def rows_of(self, on: Evaluator) -> str:
-        return self._answering(on).rows_of(on)
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        return self._answering(on).rows_of(on, rows)
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         for name, verifier in sorted(self.gate.needs(block.pools).scores):

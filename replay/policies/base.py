@@ -285,9 +285,9 @@ class Policy(ClassFacts, ABC):
         """Why it ended on the one example of a block, in words: by default whatever the example."""
         return self.ending(ending)
 
-    def rows_of(self, on: Evaluator) -> str:
-        """What its outcome on the one example of a block is a mean over, where it is one."""
-        return "rows"
+    def rows_of(self, on: Evaluator, rows: int) -> str:
+        """What its outcome on the one example of a block is a mean over, where it is one of so many `rows`."""
+        return f"{rows} rows"
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What must be said about a block beside its numbers, by itself."""

@@ -7,12 +7,14 @@ dataclass with one of them is a select, too: `OwnSelect` puts it into the form o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from replay.sampling.declared import Own, Rule
+from replay.sampling.over_orders import DrawnTraces
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
 from toolkit.errors import RuleError, own_code
 
@@ -27,7 +29,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
     one_trace: ClassVar[bool] = False
     """Whether it goes with a cap of one trace alone."""
     by_score: ClassVar[bool] = False
-    """Whether it takes the trace with the highest score, so that exact means over orders and sets are defined."""
+    """Whether it takes the trace with the highest score, so that sets, and means over verifications, are defined."""
     sums_scores: ClassVar[bool] = False
     """Whether it adds scores up, so that negative ones count against an answer."""
 
@@ -44,6 +46,11 @@ class Select(Rule, key="select", noun="select", says="choice"):
     @property
     def method(self) -> str:
         return next(name for name in METHODS if hasattr(self.asked, name))
+
+    @property
+    def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
+        """What gives the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
+        return None
 
     def decide(self, seen: Prefix) -> np.ndarray:
         """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
@@ -84,6 +91,10 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
     def takes(self, seen: Prefix) -> np.ndarray:
         return np.ones_like(seen.step)
 
+    @property
+    def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
+        return DrawnTraces.by_place
+
 
 @dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
@@ -92,6 +103,10 @@ class Majority(Select, name="majority", reads={VOTES}, trusted=True):
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.leader
 
+    @property
+    def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
+        return DrawnTraces.by_answer
+
 
 @dataclass(frozen=True)
 class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
@@ -99,6 +114,10 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
     def takes(self, seen: Prefix) -> np.ndarray:
         return seen.best_step
+
+    @property
+    def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
+        return DrawnTraces.by_score
 
 
 @dataclass(frozen=True)

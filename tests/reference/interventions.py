@@ -5,6 +5,7 @@ Dictionaries, lists and loops, written from the definitions; it shares no line w
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,13 +27,34 @@ def paths_of(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         return route_paths(log, policy, example_id)
     if kind == "oracle":
         rule = policy.get("rule", "any")
+        if rule == "any" and policy.get("expected"):
+            return any_of_drawn_paths(log, policy, example_id)
         if rule == "any":
             return [oracle_path(log, policy, example_id)]
         if rule in ("matched_rate", "matched_random"):
             return matched_paths(log, policy, example_id)
         return chosen_paths(log, policy, example_id)
     paths = sample_paths(log, policy, example_id)
-    return [replace(path, weight=1 / len(paths)) for path in paths]
+    total = sum(path.weight for path in paths)
+    return [replace(path, weight=path.weight / total) for path in paths]
+
+
+def any_of_drawn_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
+    """`any` of k traces of one pool: a path for every set of k and every trace that some order of it chooses."""
+    (name,), drawn = policy["of"], policy["max_traces"]
+    pool = log.solves(example_id, name)
+    if len(pool) < max(drawn, 1):
+        raise Partial("fewer traces than are drawn")
+    if name in log.whole and drawn < log.logged_solves(example_id, name):
+        raise Partial("the pool is replayed whole or not at all")
+    sets, paths = list(itertools.combinations(pool, drawn)), []
+    for subset in sets:
+        best = [trace for trace in subset if trace["correct"]] or list(subset)
+        for chosen in best:
+            answer = chosen["answer"] if log.valid(chosen) else None
+            weight = 1 / len(sets) / len(best)
+            paths.append(Path(list(subset), [], chosen, answer, "cap", weight=weight, row=f"answer {answer}"))
+    return paths
 
 
 def base_traces(log: PlainLog, pool: str, example_id: str) -> list[Row]:

@@ -134,21 +134,29 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
     for j in range(orders or 1):
         logged = pool if orders is None else in_random_order(pool, seed, j)
         generated, early = logged[:cap], list[Call]()
-        whole = policy.get("expected") and policy.get("select") == "first"
+        exact = policy.get("expected") and order == "generation"
         lazily = order == "generation" or (order == "surrogate" and policy.get("mode", "lazy") == "lazy")
         if not lazily:
             generated = [generate(log, policy, trace, [], early) for trace in generated]
         listed = listwise_rows(log, policy, pool) if verifies(policy) else []
         in_time = order == "generation" and policy.get("stop") is None
         if listed and (in_time or any(is_valid(log, policy, trace) for trace in logged[:cap])):
+            if exact and len(pool) > cap:
+                if any(is_valid(log, policy, trace) for trace in pool):
+                    raise Partial("the listwise verifier saw other traces")
+                paths.extend(drawn_paths(log, policy, pool, min(cap, len(pool)), ran_out, []))
+                continue
             if lazily:
                 generated = [generate(log, policy, trace, [], early) for trace in generated]
-            paths.append(with_checks(listwise_path(log, policy, generated, listed, ran_out), early))
-        elif whole:
-            for trace in pool:
-                own: list[Call] = []
-                t = generate(log, policy, trace, [], own)
-                paths.append(Path([t], own, t, choose(log, "first", [t], [])[1], "cap", row=t["trace_id"]))
+            path = with_checks(listwise_path(log, policy, generated, listed, ran_out), early)
+            if exact:
+                score = {row["trace_id"]: row["score"] for row in listed}
+                scored = [(t, score[t["trace_id"]]) for t in generated if log.valid(t) and t["trace_id"] in score]
+                paths.extend(in_all_orders(log, policy, path, generated, scored))
+            else:
+                paths.append(path)
+        elif exact:
+            paths.extend(drawn_paths(log, policy, pool, min(cap, len(pool)), ran_out))
         elif policy.get("expected"):
             paths.extend(with_checks(path, early) for path in expected_paths(log, policy, generated, ran_out))
         elif order == "generation":
@@ -272,6 +280,46 @@ def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) 
             break
     chosen, answer = choose(log, policy.get("select", "best"), generated, scored)
     return Path(generated, checks, chosen, answer, ending, policy.get("width", 1))
+
+
+def drawn_paths(
+    log: PlainLog, policy: Row, pool: list[Row], drawn: int, ran_out: str, scores: list[Any] | None = None
+) -> list[Path]:
+    """For every set of so many traces of the pool, a path for each trace that some order of the set would choose.
+
+    `scores`: of a listwise verifier that is never called, none.
+    """
+    paths = []
+    for subset in itertools.combinations(pool, drawn):
+        seen: list[Row] = []
+        checks: list[Call] = []
+        scored: list[tuple[Row, float]] = []
+        for logged in subset:
+            trace = generate(log, policy, logged, seen, checks)
+            if scores is None and verifies(policy) and log.valid(trace):
+                found = checked(log, policy, trace)
+                if found is not None:
+                    checks.append(found[0])
+                    scored.append((trace, found[1]))
+        paths.extend(in_all_orders(log, policy, Path(seen, checks, seen[0], None, ran_out), seen, scored))
+    return paths
+
+
+def in_all_orders(
+    log: PlainLog, policy: Row, path: Path, seen: list[Row], scored: list[tuple[Row, float]]
+) -> list[Path]:
+    """The path of one set of traces with each trace that its orders choose, by the share of these orders."""
+    score = {trace["trace_id"]: value for trace, value in scored}
+    orders = list(itertools.permutations(seen))
+    won: dict[str, list[Any]] = {}
+    for order in orders:
+        ranked = [(trace, score[trace["trace_id"]]) for trace in order if trace["trace_id"] in score]
+        chosen, answer = choose(log, policy.get("select", "best"), order, ranked)
+        won.setdefault(f"{chosen['trace_id']} {answer}", [chosen, answer, 0])[2] += 1
+    return [
+        replace(path, chosen=chosen, answer=answer, weight=path.weight * count / len(orders), row=f"answer {answer}")
+        for chosen, answer, count in won.values()
+    ]
 
 
 def expected_paths(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> list[Path]:

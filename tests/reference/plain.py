@@ -254,9 +254,15 @@ def refuse(log: PlainLog, policy: Row) -> None:
             lambda: (
                 bool(policy.get("expected"))
                 and (order != "random" or select != "best" or "verifications" not in stop)
-                and (order != "generation" or select != "first" or "orders" in policy or rule is not None)
+                and (
+                    order != "generation"
+                    or select == "weighted"
+                    or "orders" in policy
+                    or rule is not None
+                    or policy.get("width", 1) > 1
+                )
             ),
-            "`expected` goes with random, best and a budget, or with one trace",
+            "`expected` goes with random, best and a budget, or over all orders of the pool",
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
         (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),

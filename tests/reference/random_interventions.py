@@ -138,7 +138,13 @@ def random_route(rng: random.Random, log: RandomLog) -> Row:
 def random_choice(rng: random.Random, log: RandomLog) -> Row:
     names = [*(pool for pool in log.pools if pool not in log.plain.whole), *log.actions]
     of = rng.sample(names, rng.randrange(1, min(len(names), 3) + 1))
-    return {"kind": "oracle", "rule": rng.choice(["action", "expected_action", "any"]), "base": "main", "of": of}
+    policy = {"kind": "oracle", "rule": rng.choice(["action", "expected_action", "any"]), "base": "main", "of": of}
+    apart = random.Random(f"drawn {of} {policy['rule']}")
+    if policy["rule"] == "any" and apart.random() < 0.4:
+        pool = apart.choice([name for name in log.pools if name not in log.plain.whole])
+        most = log.pools[pool]
+        return {"kind": "oracle", "of": [pool], "max_traces": apart.randrange(1, most + 1), "expected": True}
+    return policy
 
 
 def random_matched(rng: random.Random, log: RandomLog) -> Row:

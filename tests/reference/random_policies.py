@@ -64,7 +64,7 @@ def random_sample(rng: random.Random, log: RandomLog) -> Row:
             del policy["seed"]
     if rng.random() < 0.8 or policy["pool"] in log.plain.whole:
         fit(policy, log, rng.randrange(2))
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 and ("expected" not in policy or policy.get("order") == "random"):
         policy["width"] = rng.choice([1, 2, 3, 4])
     return with_unscored(policy)
 
@@ -134,7 +134,7 @@ def in_generation_order(rng: random.Random, policy: Row) -> Row:
     select = rng.choice(selects)
     if select != "best" or rng.random() < 0.5:
         out["select"] = select
-    if select == "first" and rng.random() < 0.5:
+    if select != "weighted" and rng.random() < (0.5 if select == "first" else 0.25):
         return out | {"expected": True}
     stop = rng.choice([None, budget, traces_budget, margin, margin, agreement, window])
     if stop is not None:

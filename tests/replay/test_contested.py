@@ -108,12 +108,12 @@ def test_gates_that_compare_answers_are_not_known_there(found: tuple[str, Log], 
 def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
     """One of twenty, 5 %: majority@k is over the other nineteen. Of ten it is 10 %: no votes."""
     _, made = found
-    drawn = curves(made, resamples=5, subsets=4)
+    drawn = curves(made, resamples=5)
     assert set(drawn["metric"]) == {"avg", "pass", "majority", "best"}
     votes = pl.col("metric") == "majority"
     assert set(drawn.filter(votes)["n"]) == {19}
     assert set(drawn.filter(~votes)["n"]) == {20}
-    drawn = curves(made, resamples=5, subsets=4, where="example_id < 'e10'")
+    drawn = curves(made, resamples=5, where="example_id < 'e10'")
     assert set(drawn["metric"]) == {"avg", "pass", "best"}
     assert set(drawn["n"]) == {10}
     # Of e00 two of three are right, as of the others: pass@1 is 2 / 3 on all ten.
@@ -133,15 +133,15 @@ NOTES = {
 @pytest.mark.parametrize("where", NOTES)
 def test_a_line_says_how_many_examples_the_votes_leave_out(where: str | None, tmp_path: Path) -> None:
     made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
-    (drawn,) = measured(made, Settings(resamples=5), subsets=4, where=where)
+    (drawn,) = measured(made, Settings(resamples=5), where=where)
     assert [str(one) for one in drawn.notes()] == ([NOTES[where]] if NOTES[where] else [])
 
 
 def test_pairs_with_a_vote_are_on_its_examples_and_the_others_on_all(tmp_path: Path) -> None:
     made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
     settings = Settings(resamples=50)
-    found = measured(made, settings, subsets=4)
-    pairs = curve_pairs([*found, *measured(made, settings, subsets=4)], settings)
+    found = measured(made, settings)
+    pairs = curve_pairs([*found, *measured(made, settings)], settings)
     votes = (pl.col("first_metric") == "majority") | (pl.col("second_metric") == "majority")
     assert set(pairs.filter(votes)["n"]) == {19}
     assert set(pairs.filter(~votes)["n"]) == {20}
@@ -155,7 +155,7 @@ def test_of_a_pool_without_contested_verdicts_nothing_changes_beside_one_that_ha
     rest = {name: table.filter(pl.col("example_id") > "e00") for name, table in made.items()}
     settings = Settings(resamples=50)
     first, second = (
-        pl.concat([curves_table(one, settings) for one in measured(log, settings, subsets=4, where=where)])
+        pl.concat([curves_table(one, settings) for one in measured(log, settings, where=where)])
         for log, where in (
             (write_log(tmp_path / "a", name="a", tables=made), "example_id > 'e00'"),
             (write_log(tmp_path / "b", name="b", tables=rest), None),

@@ -86,13 +86,13 @@ def test_the_mean_of_one_sample_is_over_all_traces_of_the_pool(tmp_path):
     told = replay.explain(of, one, "one", "e1")
     assert told.stages[0].rows["correct"].to_list() == [1, 0, 0, 1]
     assert told.ending == (
-        "mean over 4 traces of the pool: right 50.0%; answers A 50.0%, B 25.0%, none 25.0%; "
+        "mean over all orders, with 3 possible answers: right 50.0%; answers A 50.0%, B 25.0%, none 25.0%; "
         "1 trace, 0 verifications, 15 tokens"
     )
 
 
 @pytest.mark.parametrize(
-    "more", [{"stop": Budget(traces=1)}, {"select": "majority"}, {"orders": 2}, {"order": "score"}]
+    "more", [{"stop": Budget(traces=1)}, {"select": "weighted"}, {"orders": 2}, {"order": "score"}]
 )
 def test_the_mean_of_one_sample_takes_neither_order_nor_stop(more):
     settings = {"max_traces": 1, "select": "first", "verifier": "v", "expected": True, **more}

@@ -1,88 +1,12 @@
 """Strategies at every number of samples and every threshold, against plain loops and against replayed policies."""
 
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
 
 from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals, on_front, plain_at
-from replay.engine import subsets
-from replay.sampling.orders import example_hashes, random_keys
 from toolkit.stats import Settings, interval
-
-EXAMPLES, TRACES = 7, 6
-N = (1, 2, 3, 6)
-
-
-class Pools:
-    """A few pools of different sizes with ties of scores and of votes, and traces without an answer."""
-
-    def __init__(self, seed: int = 3) -> None:
-        rng = np.random.default_rng(seed)
-        self.size = rng.integers(4, TRACES + 1, EXAMPLES)
-        self.size[0] = TRACES
-        there = np.arange(TRACES) < self.size[:, None]
-        self.code = np.where(there, rng.integers(-1, 3, (EXAMPLES, TRACES)), -1)
-        gold = rng.integers(0, 3, EXAMPLES)
-        self.right = ((self.code == gold[:, None]) & (self.code >= 0)).astype(float)
-        self.score = np.where(self.code >= 0, rng.integers(0, 5, (EXAMPLES, TRACES)) / 4, np.nan)
-        self.names = [f"e{i}" for i in range(EXAMPLES)]
-        self.hashes = example_hashes(self.names)
-
-    def shuffled(self, example: int, repetition: int, seed: int) -> list[int]:
-        keys = random_keys(self.hashes, seed, repetition, TRACES)[example]
-        return sorted(range(self.size[example]), key=lambda at: (int(keys[at]), at))
-
-
-def voted(codes: list[int], weights: list[float]) -> int:
-    """The plain vote: the answer with the highest total, of several the one that came first; -1 without any."""
-    totals: dict[int, float] = {}
-    for code, weight in zip(codes, weights, strict=True):
-        if code >= 0:
-            totals[code] = totals.get(code, 0.0) + weight
-    return max(totals, key=lambda code: totals[code], default=-1)  # dicts keep the order of first appearance
-
-
-@pytest.mark.parametrize("weights", [False, True])
-def test_votes_are_those_of_plain_loops_over_permutations(weights: bool) -> None:
-    pools, n = Pools(), (1, 2, 3, 4)
-    score = pools.score if weights else None
-    found = subsets.majority(pools.code, pools.right, pools.size, pools.hashes, n, orders=11, seed=5, score=score)
-    for e, (place, k) in product(range(EXAMPLES), enumerate(n)):
-        values = []
-        for repetition in range(11):
-            taken = pools.shuffled(e, repetition, 5)[:k]
-            leader = voted(list(pools.code[e, taken]), list(pools.score[e, taken]) if weights else [1.0] * k)
-            rights = [pools.right[e, t] for t in taken if pools.code[e, t] == leader]
-            values.append(rights[0] if leader >= 0 else 0.0)
-        assert found[e, place] == pytest.approx(np.mean(values)), (e, k)
-
-
-def test_closed_forms_are_means_over_all_subsets() -> None:
-    pools, n = Pools(), (1, 2, 4)
-    best = subsets.best_of(pools.code, pools.score, pools.right, pools.size, n)
-    passed = subsets.pass_at(pools.right.sum(axis=1), pools.size, n)
-    for e, (place, k) in product(range(EXAMPLES), enumerate(n)):
-        bests, oracles = [], []
-        for taken in combinations(range(pools.size[e]), k):
-            valid = [t for t in taken if pools.code[e, t] >= 0]
-            top = max(valid, key=lambda t: pools.score[e, t], default=None)
-            bests.append(0.0 if top is None else pools.right[e, top])
-            oracles.append(max(pools.right[e, t] for t in taken))
-        assert best[e, place] == pytest.approx(np.mean(bests))
-        assert passed[e, place] == pytest.approx(np.mean(oracles))
-
-
-def test_a_missing_score_makes_an_example_unknown() -> None:
-    pools = Pools()
-    at = int((pools.code[0] >= 0).argmax())
-    pools.score[0, at] = np.nan
-    best = subsets.best_of(pools.code, pools.score, pools.right, pools.size, N[:2])
-    given = (pools.code, pools.right, pools.size, pools.hashes, N[:2])
-    vote = subsets.majority(*given, orders=2, score=pools.score)
-    for found in (best, vote):
-        assert np.isnan(found[0]).all()
-        assert not np.isnan(found[1:]).any()
 
 
 def probed(examples: int = 40, seed: int = 0, forced: int = 2) -> Conditional:

@@ -38,7 +38,7 @@ def curves(
 
     These are avg@k, pass@k, majority@k and best-of-k for k = 1, 2, 4 … N.
 
-    Each is the expectation over all subsets of k of an example's N traces, so none depends on which came first. A
+    Each is the exact mean over all orders of an example's N traces, so none depends on which came first. A
     second table compares the lines by their differences, paired by example.
     """
     import polars as pl

@@ -326,8 +326,9 @@ def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
     act = {"kind": "act", "action": source.action, "base": source.probe}
 
     def sample(traces: int, select: str) -> Table:
-        drawn = {"pool": source.pool, "max_traces": traces, "orders": source.orders, "seed": source.seed}
-        return {"kind": "sample", **drawn, **(asks if select != "majority" else {}), "select": select}
+        mean = {"orders": source.orders, "seed": source.seed} if select == SELECTS[WEIGHTED] else {"expected": True}
+        asked = asks if select != SELECTS[MAJORITY] else {}
+        return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **asked, "select": select}
 
     if strategy in SELECTS:
         return sample(row["n"], SELECTS[strategy])

@@ -1,4 +1,4 @@
-"""Strategies of generation and verification on a log, at every number of samples: values, example by example.
+"""Strategies of generation and verification on a log, at every number of samples: policies, example by example.
 
 One pool is sampled from; another one holds a single attempt, the probe, that conditional strategies begin with. What a
 log lacks leaves strategies out, by name and with the reason.
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
-from replay.data.block import LogBlock, LoggedPool
+from replay.data.block import LoggedPool
 from replay.data.conditions import asked_about
 from replay.data.contents import Contents, opened
-from replay.data.needs import Needs, revisions, scores_on, together
-from replay.data.read import BlockRequest, read_block
-from replay.engine.subsets import best_of, doubling, majority, pass_at
+from replay.data.needs import scores_on, together
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import Sample, attempt
+from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.passes import correctness, evaluators
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,
@@ -34,14 +38,12 @@ from toolkit.errors import (
     listed,
 )
 from toolkit.log import AnyLog
-from toolkit.progress import progress
 from toolkit.stats import unit_numbers
 
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
 SCORE, EVERY_VOTE = "score of the probe", "majority of every number"
-BLOCK_EXAMPLES = 2048
 MOST_MISSING = 0.1
 """A verifier that scored fewer than nine tenths of the examples is left out."""
 
@@ -79,8 +81,8 @@ class Source:
 class Strategies:
     """What strategies are worth on the E examples that all of them serve, at the N numbers of samples `n`.
 
-    `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at every number
-    of samples from 1 to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
+    `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at
+    `every_number` up to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
     probe, None where no pool is one; `scores` (E,) of it by verifier, NaN where it has no answer. `corrected` (E,):
     (mean) correctness of its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left
     out.
@@ -106,7 +108,7 @@ class Strategies:
 
     def voted(self, samples: float) -> np.ndarray:
         """What plain voting is worth (E,) at a mean number of samples."""
-        return plain_at(self.votes, np.arange(1, self.votes.shape[1] + 1), samples)
+        return plain_at(self.votes, np.array(every_number(int(self.n[-1]))), samples)
 
     def self_correction(self, verifier: str | np.ndarray) -> Conditional:
         """The probe, and its revision where it is not believed. Raises ThinkbackError where the log has no revision."""
@@ -160,8 +162,9 @@ def strategies(
     `pool`: sampled from (default: that with most traces an example). `probe`: the pool whose first trace conditional
     strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
     `action`: the revision of the probe (default: `self_correct`, where the log has one). `n`: numbers of samples, by
-    default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. Votes are means over
-    so many seeded `orders`; `where` is a condition on examples.
+    default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. All are policies
+    that are replayed: exact means over all orders of the pool, but weighted votes, which have none and are means over
+    so many seeded `orders`. `where` is a condition on examples.
 
     Examples that lack a trace, a judgement or a score that is asked for are left out.
     Raises ThinkbackError for names that the log lacks, and where no example is left.
@@ -178,8 +181,6 @@ def strategies(
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     if pool in contents.whole:
         raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
-    if pool in contents.opaque:
-        raise UnsuitableError(f"the answers of pool `{pool}` are opaque, so they cannot be voted on")
     probe = _probe(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
@@ -191,84 +192,90 @@ def strategies(
     named = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
     frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
-    wanted = Needs(pools=frozenset(one for one in (pool, probe) if one is not None))
-    wanted |= together(scores_on([one], name) for one in wanted.pools for name in named)
-    if revised is not None:
-        wanted |= revised
     summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
-    revision = next(iter(revised.slices.values())) if revised is not None else None
-    reader = _Reader(pool, probe, tuple(named), revision, summed, numbers, size)
-    parts = []
-    with progress("strategies", len(frame), "examples") as advance:
-        for start in range(0, len(frame), BLOCK_EXAMPLES):
-            block = read_block(log, frame[start : start + BLOCK_EXAMPLES], BlockRequest(wanted))
-            parts.append(reader.read(block, orders, seed))
-            advance(len(block.examples))
-    action = next((act for act, _, _ in revised.actions), None) if revised is not None else None
-    return _joined(Source(pool, probe, action, orders, seed), parts, frame, reader, verifier_names is not None)
+    plan = _plan(pool, probe, revised, named, summed, numbers, orders, seed)
+    policies = {strategy: [one.resolve(contents) for one in members] for strategy, members in plan.items()}
+    wanted = together(scores_on([probe], name) for name in named if probe is not None)
+    reader = _Reader(pool, probe, tuple(named), policies, summed, numbers)
+    every = [one for members in policies.values() for one in members]
+    blocks = evaluators(log, contents, every, frame, "strategies", needs=wanted, first={pool: size})
+    parts = [reader.read(on) for on in blocks]
+    return _joined(Source(pool, probe, revised, orders, seed), parts, frame, reader, verifier_names is not None)
+
+
+def doubling(most: int) -> tuple[int, ...]:
+    """1, 2, 4 … up to `most`."""
+    return tuple(2**i for i in range(most.bit_length()))
+
+
+def every_number(most: int) -> tuple[int, ...]:
+    """Numbers of samples up to `most` at which plain voting is known: each, and from 32 on a quarter apart."""
+    numbers = [*range(1, min(most, 32) + 1)]
+    while numbers[-1] < most:
+        numbers.append(min(most, numbers[-1] + numbers[-1] // 4))
+    return tuple(numbers)
+
+
+def _plan(
+    pool: str, probe: str | None, action: str | None, verifiers: Sequence[str], summed: frozenset[str],
+    numbers: Sequence[int], orders: int, seed: int,
+) -> dict[Strategy, list[Policy]]:  # fmt: skip
+    """The policies that each strategy is, one for each number of samples, or one alone."""
+
+    def samples(what: str, at: Sequence[int] = numbers, **keys: Any) -> list[Policy]:
+        return [Sample(name=f"{what}, {n}", pool=pool, max_traces=n, **keys) for n in at]
+
+    plan: dict[Strategy, list[Policy]] = {
+        Strategy(MAJORITY): samples(MAJORITY, select="majority", expected=True),
+        Strategy(EVERY_VOTE): samples(MAJORITY, every_number(numbers[-1]), select="majority", expected=True),
+        Strategy(ORACLE): [Oracle(name=f"any of {n}", of=(pool,), max_traces=n, expected=True) for n in numbers],
+    }
+    for name in verifiers:
+        plan[Strategy(BEST, name)] = samples(f"best by {name}", verifier=name, select="best", expected=True)
+        if name in summed:
+            keys: dict[str, Any] = {"verifier": name, "select": "weighted", "orders": orders, "seed": seed}
+            plan[Strategy(WEIGHTED, name)] = samples(f"by {name}", **keys)
+    if probe is not None:
+        plan[Strategy(PROBE)] = [attempt(PROBE, probe)]
+        if action is not None:
+            plan[Strategy(CORRECTED)] = [Act(name=CORRECTED, action=action, base=probe)]
+    return plan
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of every block; `summed`: verifiers without negative scores, which would weigh against answers;
-    `samples`: the first so many are drawn from.
+    """What is read of every block. `policies`: those that each strategy is. `summed`: verifiers without negative
+    scores, which would weigh against answers.
     """
 
     pool: str
     probe: str | None
     verifiers: tuple[str, ...]
-    revision: str | None
+    policies: Mapping[Strategy, Sequence[Policy]]
     summed: frozenset[str]
     n: tuple[int, ...]
-    samples: int
 
-    def read(self, block: LogBlock, orders: int, seed: int) -> dict[Strategy, np.ndarray]:
+    def read(self, on: Evaluator) -> dict[Strategy, np.ndarray]:
         """Columns (E, …) by what they are of; NaN where something lacks."""
-        pool = block.pools[self.pool]
-        whole = (pool.size >= self.n[-1]) & ~pool.incomparable & ~(pool.there & np.isnan(pool.judged)).any(axis=1)
-        size, code = np.clip(pool.size, self.n[-1], self.samples), self._wide(pool.code, -1)
-        right = self._wide(np.where(pool.there & (pool.code >= 0), np.nan_to_num(pool.judged), 0.0), 0.0)
-        every = range(1, self.n[-1] + 1)
-        votes = majority(code, right, size, block.hashes, every, orders=orders, seed=seed)
-        columns: dict[Strategy, np.ndarray] = {
-            Strategy(MAJORITY): votes[:, np.asarray(self.n) - 1],
-            Strategy(EVERY_VOTE): votes,
-            Strategy(ORACLE): pass_at(right.sum(axis=1), size, self.n),
-        }
-        for name in self.verifiers:
-            scores = pool.scores[name]
-            score = self._wide(np.where(scores.candidates > 0, np.nan, scores.score), np.nan)
-            columns[Strategy(BEST, name)] = best_of(code, score, right, size, self.n)
-            columns[Strategy(WEIGHTED, name)] = by_sum = np.full((len(code), len(self.n)), np.nan)
-            on = whole & ~((code >= 0) & np.isnan(score)).any(axis=1)
-            if on.any() and name in self.summed:
-                part = (code[on], right[on], size[on], block.hashes[on])
-                by_sum[on] = majority(*part, self.n, orders=orders, seed=seed, score=score[on])
-        for column in columns.values():
-            column[~whole] = np.nan
-        if self.probe is not None:
-            columns |= self._probed(block, block.pools[self.probe])
-        return columns
+        ends = np.cumsum([len(members) for members in self.policies.values()])
+        columns = dict(zip(self.policies, np.split(correctness(on).T, ends[:-1], axis=1), strict=True))
+        known = ~np.isnan(columns[Strategy(EVERY_VOTE)]).any(axis=1)
+        for strategy, column in columns.items():
+            if strategy.name in (PROBE, CORRECTED):
+                columns[strategy] = column[:, 0]
+            else:
+                column[~known] = np.nan
+        return columns if self.probe is None else columns | self._scores(on.block.pools[self.probe])
 
-    def _wide(self, values: np.ndarray, fill: float) -> np.ndarray:
-        """Values (E, T) of what is drawn from, with room for every sample that is asked for."""
-        subset = values[:, : self.samples]
-        return np.pad(subset, ((0, 0), (0, max(0, self.n[-1] - subset.shape[1]))), constant_values=fill)
-
-    def _probed(self, block: LogBlock, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
-        """Correctness of the probe and of its revisions, and its scores: infinite where it has no answer."""
+    def _scores(self, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
+        """Scores of the probe: infinite where it has no answer."""
         there = probe.size > 0
         answered = there & (probe.code[:, 0] >= 0)
-        columns: dict[Strategy, np.ndarray] = {Strategy(PROBE): np.where(there, probe.judgement[:, 0], np.nan)}
-        for name in self.verifiers:
-            score = probe.scores[name].score[:, 0]
-            columns[Strategy(SCORE, name)] = np.where(np.isnan(score) & there & ~answered, -np.inf, score)
-        if self.revision is not None:
-            revision_pool = block.pools[self.revision]
-            count = np.maximum(revision_pool.there.sum(axis=1), 1)
-            mean = np.where(revision_pool.there, revision_pool.judgement, 0.0).sum(axis=1) / count
-            columns[Strategy(CORRECTED)] = np.where(revision_pool.there.any(axis=1), mean, np.nan)
-        return columns
+        scores = {name: probe.scores[name].score[:, 0] for name in self.verifiers}
+        return {
+            Strategy(SCORE, name): np.where(np.isnan(score) & there & ~answered, -np.inf, score)
+            for name, score in scores.items()
+        }
 
 
 def _joined(
@@ -315,7 +322,7 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
     """
     if reader.probe is None:
         yield "conditional strategies", "the log has no pool of single attempts for a probe"
-    elif reader.revision is None:
+    elif Strategy(CORRECTED) not in reader.policies:
         yield CORRECTED, f"the log has no revision of the first trace of `{reader.probe}`"
     for name in reader.verifiers:
         pools = {reader.pool: share[Strategy(BEST, name)]}
@@ -343,8 +350,8 @@ def _probe(contents: Contents, pool: str) -> str | None:
     return "probe" if "probe" in others else others[0] if len(others) == 1 else None
 
 
-def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs | None:
-    """What reads the revisions of the probe by an action; None where it is not named and the log has none."""
+def _revised(contents: Contents, probe: str | None, action: str | None) -> str | None:
+    """The action that revises the probe; None where it is not named and the log has none."""
     if action is not None:
         contents.require_action(action)
         if probe is None:
@@ -352,4 +359,4 @@ def _revised(contents: Contents, probe: str | None, action: str | None) -> Needs
     name = "self_correct" if action is None else action
     if probe is None or (action is None and not contents.revision_pools(name, probe)):
         return None
-    return revisions(name, probe, contents.revision_pool(name, probe, None))
+    return name

@@ -1,8 +1,8 @@
-"""How quality grows with the number of traces: avg@k, pass@k, majority@k and best-of-k over subsets of size k.
+"""How quality grows with the number of traces: avg@k, pass@k, majority@k and best-of-k over all orders.
 
-avg, pass and best are closed forms over all subsets of the logged traces (pass@k: Chen et al. 2021,
-equation 1); majority, which has none, is a mean over seeded subsets. All of a pool's numbers are on the same
-examples, in one set of resamples; only the votes leave out examples with contested verdicts or opaque answers.
+All are closed forms over all orders of the logged traces (pass@k: Chen et al. 2021, equation 1). All of a pool's
+numbers are on the same examples, in one set of resamples; only the votes leave out examples with contested verdicts or
+opaque answers.
 `curve_pairs` has the pools of a log, or of several, against each other.
 """
 
@@ -16,25 +16,21 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock, LoggedPool, Scores
 from replay.data.conditions import matching
 from replay.data.contents import Contents, opened
-from replay.data.needs import Needs, scores_on, together
-from replay.data.read import BlockRequest, read_block
-from replay.engine.expectation import winner_probabilities
-from replay.engine.subsets import leading_votes, pass_at
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import Sample
+from replay.policies.base import Policy
 from replay.runs.passes.example_set import resampling_units
-from replay.sampling.orders import by_falling_score, random_keys
+from replay.runs.passes.passes import correctness, evaluators
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, UnsuitableError, argument, counted
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
-from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise, unit_numbers
 
 MIN_SHARE = 0.95
 VOTES = "majority"
-BLOCK_EXAMPLES = 8192
 SCHEMA = pl.Schema({
     "pool": pl.String, "verifier": pl.String, "metric": pl.String, "k": pl.Int64, "estimate": pl.Float64,
     "low": pl.Float64, "high": pl.Float64, "n": pl.Int64,
@@ -97,7 +93,6 @@ def curves(
     pool: str | None = None,
     verifier: str | None = None,
     max_traces: int | None = None,
-    subsets: int = 100,
     where: str | None = None,
     settings: Settings | None = None,
     seed: int | None = None,
@@ -109,13 +104,13 @@ def curves(
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
     fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
     alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
-    `subsets` are the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings`
+    `where` is an SQL condition on the columns of `examples`. `settings`
     are those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
-    pools = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, subsets=subsets, where=where)
+    pools = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, where=where)
     return pl.concat([curves_table(one, settings) for one in pools])
 
 
@@ -126,13 +121,11 @@ def measured(
     pool: str | None = None,
     verifier: str | None = None,
     max_traces: int | None = None,
-    subsets: int = 100,
     where: str | None = None,
 ) -> list[_PoolCurves]:
     """The curves of each pool, example by example, for `curves` and what compares them."""
-    for name, number in (("subsets", subsets), ("max_traces", max_traces)):
-        if number is not None and number < 1:
-            raise InvalidError(f"{argument(name)} is {number}; it takes an integer, at least 1")
+    if max_traces is not None and max_traces < 1:
+        raise InvalidError(f"{argument('max_traces')} is {max_traces}; it takes an integer, at least 1")
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
@@ -144,7 +137,7 @@ def measured(
     if where is not None:
         sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    options = verifier, max_traces, subsets, settings.seed, sizes, pool is None
+    options = verifier, max_traces, sizes, pool is None
     pools = [one for name in names if (one := _pool_curves(log, contents, name, *options)) is not None]
     if not pools:
         raise UnsuitableError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
@@ -166,8 +159,6 @@ def _pool_curves(
     pool: str,
     verifier: str | None,
     max_traces: int | None,
-    subsets: int,
-    seed: int,
     sizes: pl.DataFrame,
     optional: bool,
 ) -> _PoolCurves | None:
@@ -186,89 +177,34 @@ def _pool_curves(
     scan = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
     examples = collect(scan, log).sort("example_id")
     verifiers = [verifier] if verifier is not None else sorted(contents.verifiers)
-    scored_by = together(scores_on([pool], name) for name in verifiers)
-    wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [_Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [_Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
     plan += [_Curve("best", k, name) for name in verifiers for k in steps]
-    values, incomparable = _measure(log, examples, wanted, pool, plan, subsets, seed)
+    policies, incomparable, parts = [_policy(pool, curve).resolve(contents) for curve in plan], [], []
+    for on in evaluators(log, contents, policies, examples, f"curves of {pool}"):
+        parts.append(correctness(on))
+        incomparable.append(on.block.pools[pool].incomparable)
+    values, contested = np.concatenate(parts, axis=1), np.concatenate(incomparable)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     numbers = [number for number, enough in enumerate(scored) if enough]
     votes = np.array([plan[number].metric == VOTES for number in numbers])
-    whole = ~(np.isnan(values[numbers]) & ~(votes[:, None] & incomparable)).any(axis=0)
+    whole = ~(np.isnan(values[numbers]) & ~(votes[:, None] & contested)).any(axis=0)
     if verifier is not None and not scored[-1]:
         raise UnsuitableError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     pool_plan, pool_values = tuple(plan[number] for number in numbers), values[numbers][:, whole]
-    return _PoolCurves(pool, pool_plan, pool_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
+    return _PoolCurves(pool, pool_plan, pool_values, examples.filter(pl.Series(whole)), int(contested[whole].sum()))
 
 
-def _measure(
-    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[_Curve], subsets: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every curve's value on every example (curves, E), and which of these have answers that no vote can compare."""
-    parts, incomparable = [], []
-    with progress(f"curves of {pool}", len(examples), "examples") as advance:
-        for start in range(0, len(examples), BLOCK_EXAMPLES):
-            block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
-            parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
-            incomparable.append(block.pools[pool].incomparable)
-            advance(len(block.examples))
-    return np.concatenate(parts, axis=1), np.concatenate(incomparable)
-
-
-def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[_Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
-    """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score, or answers
-    cannot be compared.
-    """
-    right = np.where(pool.there, pool.judged, 0.0)
-    votes = _majority_votes(block, pool, [c.k for c in plan if c.metric == VOTES], subsets, seed)
-    for curve in plan:
-        if curve.metric == "avg":
-            yield right.sum(axis=1) / pool.size
-        elif curve.metric == "pass":
-            yield pass_at(right.sum(axis=1), pool.size, [curve.k])[:, 0]
-        elif curve.metric == VOTES:
-            voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
-            yield np.where(pool.incomparable, np.nan, voted)
-        else:
-            yield _best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
-
-
-def _best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
-    """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
-    valid = pool.code >= 0
-    ranked, _ = by_falling_score(pool.code, scores.score)
-    probability = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
-    counted = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
-    mean = (probability * counted).sum(axis=1)
-    return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
-
-
-def _majority_votes(
-    block: LogBlock, pool: LoggedPool, sizes: Sequence[int], subsets: int, seed: int
-) -> dict[int, np.ndarray]:
-    """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
-
-    Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
-    """
-    totals = {k: np.zeros(len(pool.size)) for k in sizes}
-    for repetition in range(subsets if totals else 0):
-        keys = random_keys(block.hashes, seed, repetition, pool.code.shape[1])
-        ranks = np.argsort(np.argsort(np.where(pool.there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
-        for k, total in totals.items():
-            total += _vote(pool, pool.there & (ranks < k))
-    return {k: total / subsets for k, total in totals.items()}
-
-
-def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
-    """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
-    code = np.where(seen, pool.code, -1)
-    leader = leading_votes(code, pool.answers, [code.shape[1]])
-    first = (code == leader).argmax(axis=1)  # of the earliest trace seen with that answer
-    return np.where(leader[:, 0] >= 0, pool.judged[np.arange(len(seen)), first], 0.0)
+def _policy(pool: str, curve: _Curve) -> Policy:
+    """The policy that a curve is at its number of traces: its exact mean over all orders."""
+    name = f"{curve.metric}@{curve.k} {curve.verifier or ''}"
+    if curve.metric == "pass":
+        return Oracle(name=name, of=(pool,), max_traces=curve.k, expected=True)
+    traces, select = (1, "first") if curve.metric == "avg" else (curve.k, curve.metric)
+    return Sample(name=name, pool=pool, max_traces=traces, select=select, verifier=curve.verifier, expected=True)
 
 
 def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
@@ -281,7 +217,7 @@ def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
 
 def _table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     plan, pool = pool_curves.plan, pool_curves.pool
-    names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
+    names = [_policy(pool, curve).name for curve in plan]
     summary = summarise(partial(iter, [pool_curves.outcomes()]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(

@@ -18,11 +18,12 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.calls import PolicyPath, Realization
+from replay.engine.calls import Draw, PolicyPath, Realization
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import paths
 from replay.runs.saved.findings import Findings, RunSource
 from replay.runs.saved.shown import policy_row
+from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note, Severity
@@ -179,21 +180,23 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), the mean where it draws one; 0 where it pays none."""
+    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
-    drawn: list[tuple[np.ndarray, np.ndarray]] = []
+    drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
         for (name, verifier), mask in segment.calls.items():
             if verifier is not None:
                 continue
-            pool, among = block.pools[name], block.pools[name].there & (mask.among > 0)
-            some = mask.count < mask.among.sum(axis=1)
-            best = np.maximum(best, _best(pool.judgement, among & ~some[:, None]))
-            if some.any():
-                drawn.append((pool.judgement, among & some[:, None]))
-    for judgement, among in drawn:  # last, since a mean of the best is not the best of means
-        values = np.where(among, np.fmax(best[:, None], judgement), 0.0)
-        best = np.where(among.any(axis=1), values.sum(axis=1) / np.maximum(among.sum(axis=1), 1), best)
+            judgement, among = block.pools[name].judgement, block.pools[name].there & (mask.among > 0)
+            if mask.draw is None:
+                best = np.maximum(best, _best(judgement, among))
+            else:
+                before = drawn.get(mask.draw, np.zeros(among.shape))
+                drawn[mask.draw] = np.where(among, np.nan_to_num(judgement), before)
+    for draw, worth in drawn.items():  # last, since a mean of the best is not the best of means
+        values, there = np.maximum(best[:, None], worth), draw.among > 0
+        chance = highest(values, there, there.sum(axis=1), draw.count)
+        best = np.where(there.any(axis=1), (chance * values).sum(axis=1), best)
     return best
 
 

@@ -252,7 +252,7 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:
-        return _ending_of(row, f"mean over {rows} {policy.rows_of(evaluator)}: "), frame
+        return _ending_of(row, f"mean over {policy.rows_of(evaluator, rows)}: "), frame
     why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
     return _ending_of(
         row, "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "

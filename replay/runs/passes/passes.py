@@ -11,11 +11,12 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
+from replay.data.needs import Needs
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
 from replay.engine.costs import by_name
-from replay.engine.outcome import Outcome
+from replay.engine.outcome import SERVED, Outcome
 from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
@@ -24,6 +25,7 @@ from toolkit.progress import progress
 
 BLOCK_CELLS = 2**19
 """Cells (examples x traces) read at once: bounds memory, changes no result."""
+EXAMPLES_AT_ONCE = 2048
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,28 @@ def paths(
             parts.append(PathPart(number, never.path(policy), ~acts))
         yield block, here, parts
         first = here.stop
+
+
+def evaluators(
+    log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, title: str, *,
+    needs: Needs | None = None, first: Mapping[str, int] | None = None,
+) -> Iterator[Evaluator]:  # fmt: skip
+    """Policies (resolved) on block after block of examples. `needs`: what is read beside theirs. `first`: of these
+    pools the first so many traces alone.
+    """
+    wanted = BlockRequest(needs_of(policies, contents) | (needs or Needs()))
+    with progress(title, len(examples), "examples") as advance:
+        for start in range(0, len(examples), EXAMPLES_AT_ONCE):
+            block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], wanted)
+            fewer = {name: block.pools[name].first(count) for name, count in (first or {}).items()}
+            yield Evaluator(replace(block, pools={**block.pools, **fewer}), policies)
+            advance(len(block.examples))
+
+
+def correctness(on: Evaluator) -> np.ndarray:
+    """Correctness of every policy (P, E), NaN where the log cannot serve it."""
+    outcomes = [on.outcome(policy) for policy in on.policies]
+    return np.stack([np.where(outcome.reason == SERVED, outcome.correct, np.nan) for outcome in outcomes])
 
 
 def _widest(contents: Contents, policies: Sequence[Policy]) -> int:

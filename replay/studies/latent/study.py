@@ -49,9 +49,7 @@ def temperatures(log: AnyLog) -> dict[str, float]:
 
 
 @checks_arguments()
-def by_temperature(
-    log: AnyLog, *, subsets: int = 100, where: str | None = None, settings: Settings | None = None
-) -> pl.DataFrame:
+def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings | None = None) -> pl.DataFrame:
     """Accuracy of one sample, majority@k and pass@k of each pool that was drawn at one temperature.
 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
@@ -62,7 +60,7 @@ def by_temperature(
     if not by_pool:
         raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
     parts = [
-        curves(opened, pool=pool, subsets=subsets, where=where, settings=settings)
+        curves(opened, pool=pool, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
         .select(pl.lit(temperature).alias("temperature"), "pool", "metric", "k", "estimate", "low", "high", "n")
         for pool, temperature in by_pool.items()

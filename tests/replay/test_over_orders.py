@@ -1,0 +1,138 @@
+"""Exact means over all orders of the pool: against every permutation, many seeded orders, and the arithmetic."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import replay
+from replay import Oracle, Sample
+from replay.sampling.over_orders import DrawnTraces, highest, most_votes
+from tests.errors import refuses
+from tests.replay.small import log
+
+CODES = st.lists(st.integers(-1, 3), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(codes=CODES, data=st.data())
+def test_chances_are_those_of_all_permutations(codes: list[int], data: st.DataObject) -> None:
+    drawn = data.draw(st.integers(1, len(codes)))
+    scores = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=len(codes), max_size=len(codes)))
+    by_vote, by_score = np.zeros(len(codes)), np.zeros(len(codes))
+    orders = list(permutations(range(len(codes)), drawn))
+    for order in orders:
+        valid = [at for at in order if codes[at] >= 0]
+        if not valid:
+            continue
+        votes = [codes[at] for at in valid]
+        leader = max(votes, key=votes.count)  # of several the one that comes first
+        by_vote[valid[votes.index(leader)]] += 1
+        by_score[max(valid, key=lambda at: scores[at])] += 1
+    code = np.array([codes])
+    traces = DrawnTraces(code, code >= 0, np.array([scores]), np.array([len(codes)]), np.array([drawn]))
+    assert traces.by_answer()[0] == pytest.approx(by_vote / len(orders), abs=1e-12)
+    assert traces.by_score()[0] == pytest.approx(by_score / len(orders), abs=1e-12)
+    nothing = traces.in_place_of_none(traces.by_answer())[0]
+    assert traces.by_answer()[0].sum() + nothing.sum() == pytest.approx(1)
+
+
+def test_votes_by_hand() -> None:
+    # A A B, two drawn: AA 1/3, AB 2/3 where each leads half of the orders: A 2/3, B 1/3
+    assert most_votes(np.array([[2, 1]]), np.array([3]), np.array([2]))[0] == pytest.approx([2 / 3, 1 / 3])
+    # all three drawn: A has most votes; A A B B: each shares evenly
+    assert most_votes(np.array([[2, 1]]), np.array([3]), np.array([3]))[0].tolist() == [1.0, 0.0]
+    assert most_votes(np.array([[2, 2]]), np.array([4]), np.array([4]))[0].tolist() == [0.5, 0.5]
+
+
+def test_pass_at_k_by_hand() -> None:
+    # 2 right of 5, subsets of 2: 1 - C(3, 2) / C(5, 2) = 1 - 3 / 10
+    right, five = np.array([[1.0, 1, 0, 0, 0]]), np.array([5])
+    chance = highest(right, np.ones((1, 5), bool), five, np.array([2]))
+    assert (chance * right).sum() == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(16, 8), (100, 3), (100, 64), (300, 200)])
+def test_large_pools_add_up_and_agree_with_draws(size: int, drawn: int) -> None:
+    rng = np.random.default_rng(size)
+    votes = rng.multinomial(size, rng.dirichlet(np.ones(12)), 3)
+    chance = most_votes(votes, np.full(3, size), np.full(3, drawn))
+    assert chance.sum(axis=1) == pytest.approx(1)
+    codes = [np.repeat(np.arange(12), one) for one in votes]
+    seen = np.array([[np.bincount(rng.permutation(code)[:drawn], minlength=12) for _ in range(4000)] for code in codes])
+    top = seen == seen.max(axis=2, keepdims=True)
+    share = (top / top.sum(axis=2, keepdims=True)).mean(axis=1)
+    assert np.abs(chance - share).max() < 5 * np.sqrt(0.25 / 4000)
+
+
+def drawn_log(tmp_path: Path) -> Any:
+    rng = np.random.default_rng(4)
+    answers = [None, "A", "A", "B", "C"]
+    rows = {
+        f"e{i:02}": [(a, None if a is None else float(rng.integers(0, 5)) / 4) for a in rng.choice(answers, 7).tolist()]
+        for i in range(30)
+    }
+    return log(tmp_path, {"p": rows}, dict.fromkeys(rows, "A"))
+
+
+def test_many_seeded_orders_come_near(tmp_path: Path) -> None:
+    made = drawn_log(tmp_path)
+    policies = []
+    for select in ("majority", "best"):
+        asks = {"verifier": "v"} if select == "best" else {}
+        exact = Sample(name=select, max_traces=4, select=select, expected=True, **asks)
+        policies += [exact, Sample(name=f"{select} by orders", max_traces=4, select=select, orders=4000, **asks)]
+    frame = replay.run(made, policies, resamples=20).outcomes.collect()
+    for select in ("majority", "best"):
+        pair = [frame.filter(policy=name).sort("example_id") for name in (select, f"{select} by orders")]
+        apart = np.abs(pair[0]["correct"].to_numpy() - pair[1]["correct"].to_numpy())
+        assert apart.max() < 5 * np.sqrt(0.25 / 4000)
+        for cost in ("traces", "valid_traces", "verifications", "total_tokens", "latency_s"):
+            one, other = (each[cost].cast(pl.Float64).to_numpy() for each in pair)
+            assert one == pytest.approx(other, rel=0.05, nan_ok=True), cost
+
+
+def test_any_of_k_is_pass_at_k_and_pays_the_mean(tmp_path: Path) -> None:
+    rows = {"e": [("A", None), ("A", None), ("B", None), ("C", None), (None, None)]}
+    made = log(tmp_path, {"p": rows}, {"e": "A"})
+    oracle = Oracle(name="any of 2", of=("p",), max_traces=2, expected=True)
+    row = replay.run(made, [oracle], resamples=5).outcomes.collect().row(0, named=True)
+    assert row["correct"] == pytest.approx(0.7)
+    assert row["traces"] == pytest.approx(2)
+    assert row["valid_traces"] == pytest.approx(2 * 4 / 5)
+    # not right: C(3, 2) of C(5, 2) = .3, shared by B, C and none
+    assert {one["answer"]: round(one["share"], 12) for one in row["answers"]} == {
+        "A": 0.7,
+        "B": 0.1,
+        "C": 0.1,
+        None: 0.1,
+    }
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"select": "weighted", "verifier": "v"},
+        {"select": "majority", "width": 2},
+        {"select": "majority", "orders": 3},
+        {"select": "majority", "stop": replay.Window(size=2)},
+    ],
+)
+def test_what_has_no_exact_mean_is_refused(keys: dict[str, Any]) -> None:
+    with refuses("unsuitable", "`expected`"):
+        Sample(name="vote", max_traces=4, expected=True, **keys)
+
+
+def test_an_oracle_of_k_needs_both_keys_and_one_pool() -> None:
+    for keys in ({"max_traces": 2}, {"expected": True}):
+        with refuses("unsuitable", "`max_traces`"):
+            Oracle(name="o", of=("p",), **keys)
+    with refuses("unsuitable", "`of`"):
+        Oracle(name="o", of=("p", "q"), max_traces=2, expected=True)
