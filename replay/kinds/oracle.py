@@ -369,6 +369,10 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return self.choosing.single and not self.expected
 
     @property
+    def mean_over(self) -> str:
+        return "all orders" if self.expected else super().mean_over
+
+    @property
     def ranking(self) -> Ranking | None:
         return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
 

@@ -147,6 +147,18 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.expected and not self.ordering.verifies_later
 
     @property
+    def mean_over(self) -> str:
+        if self.over_orders:
+            return "all orders"
+        return f"{self.orders} orders" if self.orders is not None else ""
+
+    def over_all_orders(self) -> Self | None:
+        if self.expected or self.orders is not None or self.width > 1 or self.stop.cuts or self.conformal is not None:
+            return None
+        exact = not self.ordering.verifies_later and self.selector.over_orders is not None
+        return self.filled(expected=True) if exact else None
+
+    @property
     def top_level_only(self) -> str:
         sets = "`conformal`, which belongs to the whole policy" if self.conformal is not None else ""
         return super().top_level_only or sets

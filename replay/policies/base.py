@@ -163,6 +163,15 @@ class Policy(ClassFacts, ABC):
         return all(part.single for part in self.parts)
 
     @property
+    def mean_over(self) -> str:
+        """The orders of generation that its outcome is a mean over, in words; empty where it keeps the logged one."""
+        return next((part.mean_over for part in self.parts if part.mean_over), "")
+
+    def over_all_orders(self) -> Policy | None:
+        """The same as the exact mean over all orders of generation; None where it is one, or there is none."""
+        return None
+
+    @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""
         given = [key for key in ("against", "label") if getattr(self, key) is not None]

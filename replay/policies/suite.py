@@ -22,6 +22,8 @@ FEWEST_VOTES = 3
 """Traces of a pool from which on its answers are put to the vote."""
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
+ORDERS = 20
+"""Seeded orders over which policies are means that have no exact mean over all."""
 MOST_GROUPS = 20
 
 
@@ -65,6 +67,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
     where = TEST if where is None and split else where
     command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
+    head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
     head += [f"Left out: {what}." for what in facts.left_out]
     if where is None:
         head.append("There is no test split: what a verifier was trained on may be among the examples.")
@@ -90,6 +93,15 @@ def _sample(pool: Pool, traces: int, **more: Any) -> Table:
     return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
 
 
+def _over_all(pool: Pool) -> Table:
+    """The key that makes a vote its exact mean over all orders, where the pool has others."""
+    return {} if pool.whole else {"expected": True}
+
+
+def _vote(pool: Pool, traces: int) -> Table:
+    return _sample(pool, traces, select="majority", **_over_all(pool))
+
+
 def _one(pool: Pool) -> Table:
     return _sample(pool, 1, select="first")
 
@@ -110,16 +122,16 @@ def _singles(facts: Facts) -> Iterator[Table]:
 def _votes(facts: Facts) -> Iterator[Table]:
     for pool in facts.voting(FEWEST_VOTES):
         for traces in _powers(pool.size):
-            yield _of(facts, pool, f"majority@{traces}", traces, select="majority")
+            yield _named(facts.called(pool, f"majority@{traces}"), _vote(pool, traces))
         if pool.whole:
             continue
         for confidence in CONFIDENCES:
-            stop = {"rule": "agreement", "confidence": confidence}
-            yield _of(facts, pool, f"adaptive consistency {confidence}", pool.size, stop=stop, select="majority")
+            stop = {"stop": {"rule": "agreement", "confidence": confidence}, "orders": ORDERS}
+            yield _of(facts, pool, f"adaptive consistency {confidence}", pool.size, select="majority", **stop)
         for size in WINDOWS:
             if 2 * size <= pool.size:
-                stop = {"rule": "window", "size": size}
-                yield _of(facts, pool, f"window of {size}", pool.size, stop=stop, select="majority")
+                stop = {"stop": {"rule": "window", "size": size}, "orders": ORDERS}
+                yield _of(facts, pool, f"window of {size}", pool.size, select="majority", **stop)
 
 
 def _scored(facts: Facts) -> Iterator[Table]:
@@ -131,19 +143,21 @@ def _scored(facts: Facts) -> Iterator[Table]:
 def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
     name, most = scores.verifier, pool.size
     for traces in _powers(most):
-        yield _of(facts, pool, f"best of {traces} by {name}", traces, verifier=name, select="best")
+        yield _of(facts, pool, f"best of {traces} by {name}", traces, verifier=name, select="best", **_over_all(pool))
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
-        yield _of(facts, pool, f"weighted vote of {most} by {name}", most, verifier=name, select="weighted")
+        asks = {"verifier": name, "select": "weighted", **({} if pool.whole else {"orders": ORDERS})}
+        yield _of(facts, pool, f"weighted vote of {most} by {name}", most, **asks)
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
-        yield _of(facts, pool, f"margin by {name}", most, verifier=name, stop={"rule": "margin"}, select="best")
+        asks = {"verifier": name, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
+        yield _of(facts, pool, f"margin by {name}", most, **asks)
 
 
 def _gated(facts: Facts) -> Iterator[Table]:
     """From one attempt to a vote, or to a revision, where a signal of the attempt is doubtful."""
     steps = [
-        (base, facts.called(pool, f"majority@{pool.size}"), _sample(pool, pool.size, select="majority"))
+        (base, facts.called(pool, f"majority@{pool.size}"), _vote(pool, pool.size))
         for pool in facts.voting(FEWEST_VOTES)
         for base in facts.pools
         if base == pool or base.size == 1

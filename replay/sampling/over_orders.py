@@ -106,6 +106,8 @@ def most_votes(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nda
     so that all terms are probabilities, and the part with k drawn is a coefficient of a discrete Fourier transform.
     The integral is exact at Gauss-Legendre nodes.
     """
+    if not votes.any():
+        return np.zeros(votes.shape)
     counts = -np.sort(-votes, axis=1)
     keys, inverse = np.unique(np.column_stack([size, drawn, counts]), axis=0, return_inverse=True)
     by_votes = np.zeros((len(keys), int(votes.max(initial=0)) + 1))
@@ -125,7 +127,8 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
         wins[...] = (counts == top) / np.maximum((counts == top).sum(axis=1, keepdims=True), 1)
     else:
         reach = _reach(size, drawn)
-        beaten = reach.alone[counts[:, 1]] * reach.below[top[:, 0]] if counts.shape[1] > 1 else np.zeros((len(top), 1))
+        second = counts[:, 1] if counts.shape[1] > 1 else np.zeros(len(counts), dtype=np.int64)
+        beaten = reach.alone[second] * reach.below[top[:, 0]]
         open_ = beaten.sum(axis=1) * counts.shape[1] > NEGLIGIBLE  # else the first always wins
         wins[~open_, 0] = reach.alone[size, drawn]
         for m in range(1, min(drawn, int(top.max(initial=0))) + 1):

@@ -11,12 +11,15 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import replay
 from replay import Oracle, Sample
+from replay.runs.passes.logged_order import gains_of_orders
 from replay.sampling.over_orders import DrawnTraces, highest, most_votes
 from tests.errors import refuses
 from tests.replay.small import log
+from thinkback.__main__ import app
 
 CODES = st.lists(st.integers(-1, 3), min_size=1, max_size=6)
 
@@ -136,3 +139,29 @@ def test_an_oracle_of_k_needs_both_keys_and_one_pool() -> None:
             Oracle(name="o", of=("p",), **keys)
     with refuses("unsuitable", "`of`"):
         Oracle(name="o", of=("p", "q"), max_traces=2, expected=True)
+
+
+def test_a_logged_order_is_told_what_all_orders_would_gain(tmp_path: Path) -> None:
+    """By how much: the spread of differences in the logged order over that of their exact means."""
+    made = drawn_log(tmp_path)
+    votes = [Sample(name=f"maj@{k}", max_traces=k, select="majority") for k in (2, 4)]
+    exact = [Sample(name=f"maj@{k}", max_traces=k, select="majority", expected=True) for k in (2, 4)]
+    logged, every = (replay.run(made, policies, resamples=20) for policies in (votes, exact))
+    (told,) = [one for one in logged.notes if one.code == "logged_order"]
+    assert told.policies == ("maj@4",)
+    spreads = []
+    for result in (logged, every):
+        by_policy = result.outcomes.collect().pivot("policy", index="example_id", values="correct")
+        spreads.append(float((by_policy["maj@4"] - by_policy["maj@2"]).std(ddof=0)))  # type: ignore[arg-type]
+    assert f"{spreads[0] / spreads[1]:.2g} times" in told.text
+    assert [(one.code, one.policies) for one in every.notes if "order" in one.code] == [("orders", ("maj@2", "maj@4"))]
+
+
+def test_describe_tells_what_all_orders_gain(tmp_path: Path) -> None:
+    made = drawn_log(tmp_path)
+    (told,) = gains_of_orders(made)
+    assert told.code == "logged_order"
+    assert "majority@3 − majority@1" in told.text
+    assert "majority@3" in CliRunner().invoke(app, ["describe", made.address]).output
+    unjudged = {"e": [("A", None)] * 5}
+    assert not list(gains_of_orders(log(tmp_path / "unjudged", {"p": unjudged}, {"e": None})))

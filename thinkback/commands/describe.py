@@ -7,8 +7,9 @@ def describe(log: str) -> None:
     """Print what a log holds.
 
     Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use; and what verifiers and
-    log-probabilities are worth.
+    log-probabilities are worth, and how much narrower intervals are over all orders of a pool.
     """
+    from replay.runs.passes.logged_order import gains_of_orders
     from thinkback import console
     from toolkit.log import describe_log, open_log
     from toolkit.log.describe.worth import worth_of_log, worth_tables
@@ -19,3 +20,6 @@ def describe(log: str) -> None:
         for table in worth_tables(quality, which):
             console.say()
             console.show(table)
+    for gain in gains_of_orders(opened):
+        console.say()
+        console.say(str(gain))

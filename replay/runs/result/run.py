@@ -16,6 +16,7 @@ from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike
 from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolved
+from replay.runs.passes.logged_order import order_notes
 from replay.runs.passes.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes.passes import ReplayPlan
 from replay.runs.passes.served import Served, serve
@@ -128,7 +129,10 @@ def run(
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     unlike = _unlike(replay.policies, contents, statistics, summariser)
-    notes = (*told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
+    orders = order_notes(log, contents, replay.policies, frame, baseline)
+    notes = (
+        *told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *orders, *statistics.notes,
+    )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     request = {"baseline": baseline, "where": where, "by": list(by), **ranked}
