@@ -332,12 +332,12 @@ def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.nd
     Of the traces that are drawn here each must be one whose calls are all among the known, and be drawn there, too,
     where the known calls come with a draw of their own. Without a draw here, all traces with a call are.
     """
-    own = next((mine.draw for mine, _ in pairs if mine.draw is not None), None)
+    draw = next((mine.draw for mine, _ in pairs if mine.draw is not None), None)
     other = next((known.draw for _, known in pairs if known.draw is not None), None)
     new = np.any([(mine.among > 0) & (known.among == 0) for mine, known in pairs], axis=0)
     any_call = np.any([mine.among > 0 for mine, _ in pairs], axis=0)
-    among = any_call if own is None else own.among
-    count = any_call.sum(axis=1) if own is None else np.where(any_call.any(axis=1), own.count, 0)
+    among = any_call if draw is None else draw.among
+    count = any_call.sum(axis=1) if draw is None else np.where(any_call.any(axis=1), draw.count, 0)
     inside = (
         certain((among & ~new).astype(float)) if other is None else CallMask(other.among & ~new, other.count, other)
     )

@@ -19,7 +19,7 @@ from replay.runs.passes.logged_order import gains_of_orders
 from replay.sampling.over_orders import DrawnTraces, highest, most_votes
 from tests.errors import refuses
 from tests.replay.small import log
-from thinkback.__main__ import app
+from thinkback.app import app
 
 CODES = st.lists(st.integers(-1, 3), min_size=1, max_size=6)
 

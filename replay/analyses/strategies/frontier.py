@@ -327,8 +327,8 @@ def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
 
     def sample(traces: int, select: str) -> Table:
         mean = {"orders": source.orders, "seed": source.seed} if select == SELECTS[WEIGHTED] else {"expected": True}
-        asked = asks if select != SELECTS[MAJORITY] else {}
-        return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **asked, "select": select}
+        verify = asks if select != SELECTS[MAJORITY] else {}
+        return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **verify, "select": select}
 
     if strategy in SELECTS:
         return sample(row["n"], SELECTS[strategy])

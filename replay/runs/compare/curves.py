@@ -24,7 +24,7 @@ from replay.policies.base import Policy
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import correctness, evaluators
 from toolkit.arguments import checks_arguments
-from toolkit.errors import EmptyError, InvalidError, UnsuitableError, argument, counted
+from toolkit.errors import EmptyError, InvalidError, UnsuitableError, counted
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
 from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise, unit_numbers
@@ -125,7 +125,7 @@ def measured(
 ) -> list[_PoolCurves]:
     """The curves of each pool, example by example, for `curves` and what compares them."""
     if max_traces is not None and max_traces < 1:
-        raise InvalidError(f"{argument('max_traces')} is {max_traces}; it takes an integer, at least 1")
+        raise InvalidError(f"`max_traces` is {max_traces}; it takes an integer, at least 1")
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)

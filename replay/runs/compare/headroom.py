@@ -193,8 +193,8 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
             else:
                 before = drawn.get(mask.draw, np.zeros(among.shape))
                 drawn[mask.draw] = np.where(among, np.nan_to_num(judgement), before)
-    for draw, worth in drawn.items():  # last, since a mean of the best is not the best of means
-        values, there = np.maximum(best[:, None], worth), draw.among > 0
+    for draw, value in drawn.items():  # last, since a mean of the best is not the best of means
+        values, there = np.maximum(best[:, None], value), draw.among > 0
         chance = highest(values, there, there.sum(axis=1), draw.count)
         best = np.where(there.any(axis=1), (chance * values).sum(axis=1), best)
     return best

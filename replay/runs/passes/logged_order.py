@@ -16,10 +16,10 @@ from toolkit.errors import listed
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
 
-MOST_NAMED = 5
+MOST_NAMED = 3
 MOST_COMPARED, FEWEST_COMPARED = 1000, 20
 """Examples on which the logged order is compared with all orders, at most and at least."""
-WORTH_SAYING = 1.1
+LEAST_TIMES = 1.1
 """How many times narrower intervals are at least where that is said."""
 FEWEST_TRACES = 4
 
@@ -32,7 +32,7 @@ class _Narrower:
     times: dict[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return max(self.times.values(), default=0.0) > WORTH_SAYING
+        return max(self.times.values(), default=0.0) > LEAST_TIMES
 
     def __str__(self) -> str:
         low, high = (f"{max(1.0, end):.2g}" for end in (min(self.times.values()), max(self.times.values())))
@@ -71,8 +71,9 @@ def order_notes(
     for policy in policies:
         if policy.mean_over:
             by_orders.setdefault(policy.mean_over, []).append(policy.name)
-    for orders, names in by_orders.items():
-        yield note("orders", f"means over {orders} of their traces: {listed(names, MOST_NAMED)}", names)
+    if by_orders:
+        parts = [f"over {orders}: {listed(names, MOST_NAMED)}" for orders, names in by_orders.items()]
+        yield note("orders", f"means {'; '.join(parts)}", [name for names in by_orders.values() for name in names])
     if narrower := _narrower(log, contents, policies, examples, baseline):
         names = list(narrower.times)
         yield note(
