@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,6 +14,7 @@ import replay
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
 from replay.analyses.tune.goals import Goal, Limit, read_goal
+from replay.analyses.tune.promise import Promise
 from replay.analyses.tune.tuned import answer
 from replay.analyses.tune.tuning import _two_sets, tune
 from replay.data.conditions import matching
@@ -20,6 +22,7 @@ from replay.gatefit.fit import fit_gate
 from tests.replay.small import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
+from toolkit.stats import Settings
 
 DEV, TEST = "split = 'dev'", "split = 'test'"
 POLICIES = """
@@ -89,11 +92,11 @@ def test_goals_that_cannot_be_read(text: str) -> None:
 
 
 def test_the_cheapest_feasible_setting_is_frozen(log: Log) -> None:
-    goal = "min traces subject to accuracy >= baseline - 0.05"
+    goal = "min traces subject to accuracy >= baseline - 10 %"
     tuned = tune(log, POLICIES, on=DEV, report=TEST, goal=goal, baseline="best", resamples=20)
     value = {(p, m): e for p, m, e in tuned.development.summary.select("policy", "metric", "estimate").iter_rows()}
     sweep = [p.name for p in tuned.development.policies if p.sweep == "adaptive"]
-    allowed = [p for p in sweep if value[p, "accuracy"] >= value["best", "accuracy"] - 0.05 - 1e-12]
+    allowed = [p for p in sweep if value[p, "accuracy"] >= 0.9 * value["best", "accuracy"] - 1e-12]
     row = tuned.chosen.filter(pl.col("family") == "adaptive").row(0, named=True)
     assert row["tried"] == 6
     assert row["feasible"] == len(allowed)
@@ -255,7 +258,13 @@ def test_one_answer_without_a_file(log: Log) -> None:
     least = value["majority@8", "accuracy"] - 0.05
     real = [policy.name for policy in tuned.development.policies if not policy.diagnostic]
     feasible = [name for name in real if value[name, "accuracy"] >= least - 1e-12]
-    assert value[tuned.best, "total_tokens"] == min(value[name, "total_tokens"] for name in feasible)
+    cheapest = min(feasible, key=lambda name: value[name, "total_tokens"])
+    assert tuned.estimated is not None
+    assert tuned.estimated.policy == cheapest  # by estimates alone, which promise nothing
+    low = tuned.development.comparisons.filter(policy=tuned.best, baseline="majority@8", metric="accuracy")[
+        "low"
+    ].item()
+    assert low >= -0.05
     said = answer(tuned)
     found = tuned.report.summary.filter(policy=tuned.best, metric="accuracy")["estimate"].item()
     assert f"`{tuned.best}` is chosen on {tuned.development.statistics.n:,} examples" in said
@@ -298,12 +307,38 @@ def test_the_baseline_as_choice_and_the_choice_by_limits_are_told(log: Log) -> N
     """With nothing to give away only the baseline is sure to keep to the goal."""
     tuned = tune(log, goal="cheapest within 0 points of majority@8", resamples=50)
     said = answer(tuned)
-    if tuned.best == "majority@8":
-        assert "nothing cheaper keeps to the goal" in said
-    else:
-        assert "By limits that hold for all settings at once" in said
-    itself = replace(tuned, choice=replace(tuned.choice, best="majority@8"))
-    assert "It is the baseline itself: nothing cheaper keeps to the goal" in answer(itself)
+    assert tuned.best == "majority@8"
+    assert tuned.promised
+    assert "It is the baseline itself" in said
+    assert tuned.estimated is not None
+    assert f"`{tuned.estimated.policy}`" in said
+
+
+def test_a_family_is_tested_from_the_dearest_on_and_ends_at_the_first_that_fails() -> None:
+    """Of 400 questions the second setting loses 40, the third none: that is not looked at any more."""
+    base = np.array([1.0] * 300 + [0.0] * 100)
+    worse = base.copy()
+    worse[:40] = 0.0
+    values = {"dearest": base, "dear": worse, "cheap": base, "base": base}
+    result = SimpleNamespace(summariser=SimpleNamespace(settings=Settings(resamples=200)))
+    limit, units = Limit("accuracy", ">=", -0.02, "+"), pl.Series([f"e{number}" for number in range(400)])
+    promise = Promise((limit,), (values,), units, "base", result)  # type: ignore[arg-type]
+    cost = {"dearest": 4.0, "dear": 3.0, "cheap": 1.0, "base": 5.0}
+    kept = promise.kept({"sweep": ["cheap", "dear", "dearest"], "base": ["base"]}, cost)
+    assert kept == {"sweep": ["dearest"], "base": ["base"]}
+    assert promise.questions("dear", 2) is None  # its estimate, −10 points, is beyond the limit
+    # a loss of 2 in 400, .5 points: 1.5 points within the limit; V = .005, so (1.96 + .84)² · .005 / .015² is about
+    # 175; limits of so few losses are wider than normal ones
+    worse[2:40] = 1.0
+    questions = promise.questions("dear", 2)
+    assert questions is not None
+    assert 175 <= questions <= 1000
+
+
+def test_settings_that_differ_in_their_cap_alone_are_one_family(log: Log) -> None:
+    tuned = tune(log, goal="cheapest within 5 points of majority@8", resamples=50)
+    families = dict(tuned.chosen.select("family", "tried").iter_rows())
+    assert families["majority@2 … majority@8"] == 3
 
 
 def test_on_and_report_go_together(log: Log) -> None:
@@ -321,8 +356,5 @@ def test_what_is_chosen_may_be_unknown_on_the_reported_examples(tmp_path: Path) 
     half = write_log(tmp_path / "half", name="half", tables=made)
     vote = replay.Sample(name="vote", max_traces=3, select="majority")
     best = replay.Sample(name="best", max_traces=2, verifier="v")
-    tuned = tune(half, [vote, best], goal="cheapest within 5 points of vote", resamples=20)
-    told = answer(tuned)
-    assert told.startswith(
-        "Of 2 settings, `best` is chosen on 4 examples. On the others it is not known: the log covers 0"
-    )
+    tuned = tune(half, [vote, best], goal="min total_tokens subject to accuracy >= 0.5", resamples=20)
+    assert "On the others it is not known: the log covers 0" in answer(tuned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,9 +11,17 @@ from replay.data.choice import Choice
 from replay.runs.result.result import Result
 from replay.runs.saved.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.show import NumberWithInterval, ShownInterval, rank, table_of
+from toolkit.show import NumberWithInterval, ShownInterval, table_of
 from toolkit.show.tables.html import marked, paragraph
 from toolkit.stats.many.compare import ACCURACY
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """What would be chosen by estimates alone; about how many `questions` would show that it keeps to the goal."""
+
+    policy: str
+    questions: int | None
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,8 @@ class Tuned:
 
     `choice`: of all that were chosen, the one that reaches the goal best on the development rows, of how many settings,
     and both sets of rows. `development` and `report` are the two runs; the second has the chosen policies and the
-    baseline.
+    baseline. `promised`: whether what is feasible was shown to be, so that a choice that breaks the goal is rare.
+    `estimated`: what would be chosen by estimates alone, where that is something else.
     """
 
     goal: Goal
@@ -31,6 +39,8 @@ class Tuned:
     choice: Choice
     development: Result
     report: Result
+    promised: bool = False
+    estimated: Estimated | None = None
 
     @property
     def best(self) -> str:
@@ -50,7 +60,9 @@ class Tuned:
 def answer(tuned: Tuned) -> str:
     """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
-    text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples. "
+    shown = tuned.promised and name != tuned.report.baseline
+    how = ", as the cheapest that is shown to keep to the goal there" if shown else ""
+    text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples{how}. "
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
     accuracy = _interval(result, name, ACCURACY)
@@ -62,32 +74,19 @@ def answer(tuned: Tuned) -> str:
     if baseline is not None and baseline != name:
         text += f", {_difference(result, name, baseline)} against `{baseline}`"
     text += f"{_cost(result, name, ranked_input(result).cost)}."
-    itself = "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+    itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
     kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (text, alone, *kept, _by_limits(tuned))))
+    return " ".join(filter(None, (text, alone, *kept, _by_estimates(tuned))))
 
 
-def _by_limits(tuned: Tuned) -> str | None:
-    """The choice where limits that hold for all settings at once must keep to the goal, as a report has it."""
-    [limit, *more] = tuned.goal.limits or [None]
-    if limit is None or more or limit.relative != "+" or limit.metric != ACCURACY or not tuned.goal.smallest:
+def _by_estimates(tuned: Tuned) -> str | None:
+    """The choice by estimates alone, which promises nothing, and how many questions would show that it keeps to it."""
+    if tuned.estimated is None:
         return None
-    results = ranked_input(tuned.development)
-    if (
-        results.metric != ACCURACY
-        or results.cost.metric != tuned.goal.metric
-        or not results.ranks["baseline_low"].count()
-    ):
-        return None
-    rows = [row for row in rank(results) if row.cost is not None and not row.policy.diagnostic]
-    least = {row.policy.name: row.difference.low for row in rows if row.difference and row.difference.low is not None}
-    sure = [row for row in rows if row.baseline or least.get(row.policy.name, -math.inf) >= limit.number]
-    best = min(sure, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
-    if best is None or best.policy.name == tuned.best:
-        return None
-    itself = ", the baseline itself," * best.baseline
-    return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would have been chosen."
+    text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
+    questions = tuned.estimated.questions
+    return f"{text}." if questions is None else f"{text}; about {questions:,} questions would show it."
 
 
 def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal
-from replay.analyses.tune.tuned import Tuned
+from replay.analyses.tune.promise import Promise
+from replay.analyses.tune.tuned import Estimated, Tuned
 from replay.data.choice import Choice, Rows
 from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
@@ -53,8 +54,10 @@ def tune(
 
     Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
     `policies`, the standard suite. A family is the settings of one sweep, or a policy of its own. In each, the best
-    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. `options` (settings, resamples,
-    measure …) goes to both runs.
+    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. Where the goal is the cheapest
+    within a margin of the baseline, feasible are the settings that a fixed sequence of lower limits shows to be, so
+    that the choice breaks the goal with a probability of 5 % at most. `options` (settings, resamples, measure …) goes
+    to both runs.
     Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
     a feasible setting.
     """
@@ -82,7 +85,8 @@ def tune(
     if wanted.metric is None:
         wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
     _known_metrics(wanted, development)
-    chosen = _choose(wanted, development, baseline)
+    promise = Promise.of(wanted, development)
+    chosen = _choose(wanted, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
@@ -91,11 +95,13 @@ def tune(
     policy_names = _with_bases(frozen, policy_names)
     left = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **options)
+    best = _best(wanted, chosen, development)
     choice = Choice(
-        Rows(on, development.statistics.n), Rows(report, reported.statistics.n),
-        best=_best(wanted, chosen, development), tried=int(chosen["tried"].sum()),
+        Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
+        tried=int(chosen["tried"].sum()),
     )  # fmt: skip
-    return Tuned(wanted, chosen, choice, development, reported)
+    estimated = _unpromised(wanted, development, promise, best)
+    return Tuned(wanted, chosen, choice, development, reported, promise is not None, estimated)
 
 
 def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
@@ -177,24 +183,49 @@ def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     return str(order["policy"][0])
 
 
-def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
-    """The best feasible setting of every family, diagnostics left out."""
-    estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
-    value = {(p, m): e for p, m, e in estimates.iter_rows()}
-    bounds = [limit.bound(value.get((baseline or "", limit.metric))) for limit in goal.limits]
-    families: dict[str, list[str]] = {}
+ONE_KNOB = frozenset({"name", "label", "sweep", "max_traces"})
+"""Settings in which the policies of a family may differ."""
+
+
+def _families(result: Result) -> dict[str, list[str]]:
+    """The settings of each sweep, and policies that differ in `max_traces` alone; diagnostics left out."""
+    families: dict[tuple[str, str], list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
-            families.setdefault(policy.sweep, []).append(policy.name)
-    rows, sign = [], 1 if goal.smallest else -1
-    for family, members in families.items():
-        feasible = [
+            settings = {key: value for key, value in policy.settings.items() if key not in ONE_KNOB}
+            swept = policy.sweep != policy.name
+            families.setdefault((policy.sweep, "") if swept else ("", repr(settings)), []).append(policy.name)
+    return {sweep or " … ".join(dict.fromkeys((names[0], names[-1]))): names for (sweep, _), names in families.items()}
+
+
+def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None) -> pl.DataFrame:
+    """The best feasible setting of every family: of those shown to keep to the goal, where that is promised."""
+    estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
+    value = {(p, m): e for p, m, e in estimates.iter_rows()}
+    limits = [limit for limit in goal.limits if promise is None or limit not in promise.limits]
+    bounds = [(limit, limit.bound(value.get((baseline or "", limit.metric)))) for limit in limits]
+    feasible = {
+        family: [
             name
             for name in members
             if (name, goal.metric) in value
-            and all(x.holds(value.get((name, x.metric)), bound) for x, bound in zip(goal.limits, bounds, strict=True))
+            and all(limit.holds(value.get((name, limit.metric)), bound) for limit, bound in bounds)
         ]
-        best = min(feasible, key=lambda name: sign * value[name, goal.metric], default=None)
-        rows.append((family, len(members), len(feasible), best, value.get((best, goal.metric))))
+        for family, members in _families(result).items()
+    }
+    if promise is not None:
+        feasible = promise.kept(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
+    rows, sign = [], 1 if goal.smallest else -1
+    for family, members in _families(result).items():
+        best = min(feasible[family], key=lambda name: sign * value[name, goal.metric], default=None)
+        rows.append((family, len(members), len(feasible[family]), best, value.get((best, goal.metric))))
     schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: str) -> Estimated | None:
+    """What would be chosen by estimates alone, where it is something else."""
+    if promise is None:
+        return None
+    other = _best(goal, _choose(goal, development, promise.baseline), development)
+    return None if other == best else Estimated(other, promise.questions(other, len(_families(development))))

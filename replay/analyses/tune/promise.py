@@ -1,0 +1,101 @@
+"""Settings that are shown to keep to a limit: a fixed sequence of one-sided limits, from the dearest to the cheapest.
+
+The cheapest setting whose estimate keeps to a limit is often one that chance lifted: with several to choose from the
+promise is broken by a fifth to a half of such choices. Within a family each test is made at the full error only if all
+before it passed, so that the family's first wrong claim is made with that probability at most (Maurer, Hothorn and
+Lehmacher 1995); families share the error equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log10
+
+import numpy as np
+import polars as pl
+from scipy.stats import norm
+
+from replay.analyses.tune.goals import Goal, Limit
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.result.result import Result
+from toolkit.columns import metric_column
+from toolkit.stats import paired_interval
+
+ERROR, POWER = 0.05, 0.8
+"""Probability at most of a setting that breaks the goal among those that pass; that of passing, to plan for."""
+MOST_QUESTIONS = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What is tested of each policy on the development rows: its difference to the baseline, for every limit.
+
+    `values`: correctness, or the column of another limit, by policy (E,), for each limit.
+    """
+
+    limits: tuple[Limit, ...]
+    values: tuple[Mapping[str, np.ndarray], ...]
+    cluster: pl.Series
+    baseline: str
+    result: Result
+
+    @classmethod
+    def of(cls, goal: Goal, result: Result) -> Promise | None:
+        """None where the goal has no limit relative to the baseline on a mean over examples."""
+        limits = tuple(one for one in goal.limits if one.relative == "+" and _column(result, one) is not None)
+        if not (limits and goal.smallest and result.baseline is not None):
+            return None
+        columns = [str(_column(result, one)) for one in limits]
+        rows = result.outcomes.select("policy", "example_id", *dict.fromkeys(columns)).collect().sort("example_id")
+        by_policy = {str(name): part for (name,), part in rows.group_by("policy", maintain_order=True)}
+        values = tuple(
+            {name: part[column].cast(pl.Float64).to_numpy() for name, part in by_policy.items()} for column in columns
+        )
+        return cls(limits, values, resampling_units(result.examples.sort("example_id")), result.baseline, result)
+
+    def kept(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> dict[str, list[str]]:
+        """The settings of each family that pass, from the dearest to the cheapest."""
+        passed: dict[str, list[str]] = {}
+        for family, members in families.items():
+            passed[family] = []
+            for name in sorted((one for one in members if one in cost), key=lambda one: -cost[one]):
+                if name != self.baseline and not self._keeps(name, len(families)):
+                    break
+                passed[family].append(name)
+        return passed
+
+    def _keeps(self, name: str, families: int) -> bool:
+        return all(low >= 0 for low, _ in self._beyond(name, families))
+
+    def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:
+        """By how much a policy keeps to each limit: the lower limit of that, and its estimate."""
+        settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
+        pairs = []
+        for limit, values in zip(self.limits, self.values, strict=True):
+            sign = 1 if limit.sign == ">=" else -1
+            one, base = (sign * values[who] for who in (name, self.baseline))
+            interval = paired_interval(one, base, cluster=self.cluster, settings=settings)
+            low = -np.inf if interval.low is None else interval.low
+            pairs.append((low - sign * limit.number, (interval.difference or 0.0) - sign * limit.number))
+        return pairs
+
+    def questions(self, name: str, families: int) -> int | None:
+        """About how many questions would show that a policy keeps to the limits; None where they would not.
+
+        (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
+        """
+        needed, level = 0.0, norm.ppf(1 - ERROR / families)
+        for low, estimate in self._beyond(name, families):
+            if estimate <= 0 or not np.isfinite(low):
+                return None
+            error = (estimate - low) / level
+            needed = max(needed, len(self.cluster) * (error * (level + norm.ppf(POWER)) / estimate) ** 2)
+        digits = 10 ** (int(log10(max(needed, 1))) - 1)
+        return None if needed > MOST_QUESTIONS else ceil(needed / max(digits, 1)) * max(int(digits), 1)
+
+
+def _column(result: Result, limit: Limit) -> str | None:
+    """The column of outcomes whose mean a limit is on; None of any other metric."""
+    column = metric_column(limit.metric, result.columns)
+    return None if column.computed or column.family else column.name
