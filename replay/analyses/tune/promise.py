@@ -55,18 +55,27 @@ class Promise:
         return cls(limits, values, resampling_units(result.examples.sort("example_id")), result.baseline, result)
 
     def kept(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> dict[str, list[str]]:
-        """The settings of each family that pass, from the dearest to the cheapest."""
+        """The settings of each family that pass, from the dearest to the cheapest; the baseline does, and none that
+        costs more is tested.
+        """
+        most = cost.get(self.baseline, np.inf)
+        tested = {
+            family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+            for family, members in families.items()
+        }
+        shares = self.families(tested)
         passed: dict[str, list[str]] = {}
-        for family, members in families.items():
+        for family, members in tested.items():
             passed[family] = []
-            for name in sorted((one for one in members if one in cost), key=lambda one: -cost[one]):
-                if name != self.baseline and not self._keeps(name, len(families)):
+            for name in members:
+                if name != self.baseline and any(low < 0 for low, _ in self._beyond(name, shares)):
                     break
                 passed[family].append(name)
         return passed
 
-    def _keeps(self, name: str, families: int) -> bool:
-        return all(low >= 0 for low, _ in self._beyond(name, families))
+    def families(self, tested: Mapping[str, Sequence[str]]) -> int:
+        """How many families have a setting to test, which share the error."""
+        return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
     def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:
         """By how much a policy keeps to each limit: the lower limit of that, and its estimate."""

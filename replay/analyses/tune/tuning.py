@@ -228,4 +228,5 @@ def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: 
     if promise is None:
         return None
     other = _best(goal, _choose(goal, development, promise.baseline), development)
-    return None if other == best else Estimated(other, promise.questions(other, len(_families(development))))
+    shares = promise.families(_families(development))
+    return None if other == best else Estimated(other, promise.questions(other, shares))
