@@ -117,7 +117,7 @@ result.frontier()
 # choice is worth, so that the number is not flattered by the choosing.
 
 # %%
-tuned = tb.tune(log, goal="cheapest within 1 point of majority@8")
+tuned = tb.tune(log, goal="cheapest within 3 points of majority@8")
 tuned
 
 # %%
