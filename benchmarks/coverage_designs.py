@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock
+from toolkit.stats.metrics.scan import kish_number
 
 SIZES = (30, 100, 500, 2500)
 POLICIES, COMPARED = 20, 4
@@ -35,7 +37,8 @@ class Design:
     `metric`: the row whose intervals are counted, of the differences where `paired`. `draw`: a run of n examples, and
     the probabilities of its policies where they are enumerated. `events`: of n examples, how many errors, or examples
     on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
-    `clusters`: 0 where examples are independent. `margin`: what is lost where the false "not worse" are counted.
+    `clusters`: how many of equal size they are worth, 0 where examples are independent. `wide`: whether the rule errs
+    on the wide side. `margin`: what is lost where the false "not worse" are counted.
     """
 
     metric: str
@@ -47,6 +50,7 @@ class Design:
     rate: float = math.inf
     gold: float = math.inf
     clusters: int = 0
+    wide: bool = False
     margin: float | None = None
     sizes: Sequence[int] = SIZES
 
@@ -192,18 +196,55 @@ def per_right(tail: str, accuracy: float) -> Design:
 
 # ---- clusters ----
 
+Weights = Callable[[int], Array]
 
-def clustered(accuracy: float, clusters: int, paired: bool = False) -> Design:
-    """Clusters of equal size with an intraclass correlation of 0.2; a pair's two share the cluster's part."""
+SHAPES: dict[str, Weights] = {
+    "": np.ones,
+    "geometric, .75": lambda size: 0.75 ** np.arange(size),
+    "geometric, .95": lambda size: 0.95 ** np.arange(size),
+    "Zipf": lambda size: 1 / np.arange(1.0, size + 1),
+    "lognormal, σ 1": lambda size: np.exp([NormalDist().inv_cdf((i + 0.5) / size) for i in range(size)]),
+}
+
+
+def units(shape: str, clusters: int, n: int) -> Array:
+    """The cluster of each of n examples, in sizes of such a shape, at least one example each."""
+    weights = SHAPES[shape](clusters)
+    ends = np.cumsum(1 + weights / weights.sum() * (n - clusters))
+    return np.searchsorted(np.rint(ends), np.arange(n), "right")
+
+
+def clustered(
+    accuracy: float, clusters: int, paired: bool = False, shape: str = "", correlation: float = 0.2
+) -> Design:
+    """Clusters with an intraclass correlation; a pair's two share the cluster's part."""
 
     def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
-        unit, rows = np.arange(n) * clusters // n, 1 + COMPARED if paired else POLICIES
-        chance = rng.beta(4 * accuracy, 4 * (1 - accuracy), (1 if paired else rows, clusters))
+        unit, rows, spread = units(shape, clusters, n), 1 + COMPARED if paired else POLICIES, 1 / correlation - 1
+        chance = rng.beta(spread * accuracy, spread * (1 - accuracy), (1 if paired else rows, clusters))
         return block({"correct": (rng.random((rows, n)) < chance[:, unit]) * 1.0}, unit), None
 
     sizes = [n for n in SIZES if n >= 10 * clusters] or [10 * clusters]
-    truth, what = 0.0 if paired else accuracy, f"{clusters} clusters, {100 * accuracy:g} % right"
-    return Design("accuracy", what, truth, draw, paired, clusters=clusters, sizes=sizes[:2])
+    what = f"{clusters} clusters{f' ({shape})' * bool(shape)}, {100 * accuracy:g} % right"
+    what += f"{f', correlation {correlation:g}' * (correlation != 0.2)}"
+    truth, most = 0.0 if paired else accuracy, 1 if shape else 2
+    equal = int(kish_number(units(shape, clusters, sizes[0])))
+    return Design("accuracy", what, truth, draw, paired, clusters=equal, wide=True, sizes=sizes[:most])
+
+
+def clustered_costs(clusters: int, spread: float, shape: str = "") -> Design:
+    """Lognormal costs of an example, times a lognormal factor of its cluster."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit = units(shape, clusters, n)
+        drawn = rng.lognormal(0, 0.8, (POLICIES, n)) * rng.lognormal(0, spread, (POLICIES, clusters))[:, unit]
+        return block({"latency_s": drawn}, unit), None
+
+    what = f"{clusters} clusters{f' ({shape})' * bool(shape)}, lognormal, σ 0.8 and {spread:g}"
+    truth, n = math.exp((0.8**2 + spread**2) / 2), next(n for n in SIZES if n >= 2 * clusters)
+    return Design(
+        "latency_s", what, truth, draw, clusters=int(kish_number(units(shape, clusters, n))), wide=True, sizes=[n]
+    )
 
 
 def clustered_losses(clusters: int, lost: float, margin: float, correlation: float = 0.2) -> Design:
@@ -240,6 +281,14 @@ DESIGNS: tuple[Design, ...] = (
     per_right("lognormal, σ 1", 0.7),
     *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),
+    *(clustered(0.7, clusters, shape="geometric, .75") for clusters in (10, 50)),
+    *(
+        clustered(accuracy, clusters, paired, shape, correlation)
+        for shape, clusters in (("geometric, .95", 100), ("Zipf", 60), ("Zipf", 150), ("lognormal, σ 1", 60))
+        for accuracy, paired, correlation in ((0.7, False, 0.2), (0.7, False, 0.6), (0.9, False, 0.2), (0.7, True, 0.2))
+    ),
+    *(clustered(0.97, 200, shape="lognormal, σ 1", correlation=correlation) for correlation in (0.05, 0.6)),
+    *(clustered_costs(clusters, 0.7, shape) for clusters, shape in ((50, "geometric, .95"), (1000, "lognormal, σ 1"))),
 )
 
 LOSSES: tuple[Design, ...] = (

@@ -43,11 +43,33 @@ def test_differences_have_students_t_and_the_jackknife_variance() -> None:
     unit = np.repeat(np.arange(7), [3, 9, 4, 4, 5, 2, 3])
     one, two = (rng.integers(0, 9, 30).astype(float) for _ in range(2))  # no rates, which may reach further
     estimate, (_, variance) = (one - two).mean(), leave_one_out(unit, one, two)
-    half = t.ppf(0.975, 6) * np.sqrt(variance)
+    freedom = 30**2 / (9 + 81 + 16 + 16 + 25 + 4 + 9) - 1  # seven clusters of unequal size are worth 5.6
+    half = t.ppf(0.975, freedom) * np.sqrt(variance)
     found = paired_interval(one, two, cluster=unit, settings=QUICK)
     assert (found.low, found.high) == pytest.approx((estimate - half, estimate + half))
-    assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), 6))
+    assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), freedom))
     assert found.method == "t_few"  # of fewer than ten clusters
+
+
+def test_unequal_clusters_are_marked_by_their_worth(made, factory) -> None:
+    """Twenty of one example, ten of nine: 110²/830 = 14.6. Forty of one, three of thirty: 130²/2,740 = 6.17."""
+    for sizes, worth, method in (([1] * 20 + [9] * 10, 14.58, ""), ([1] * 40 + [30] * 3, 6.17, "_few")):
+        unit = np.repeat(np.arange(len(sizes)), sizes)
+        right = (np.arange(len(unit)) % 3 > 0).astype(float)
+        result = summarise(factory(made({"correct": right}, unit)), ["a"], settings=QUICK)
+        assert result.summary.row(0, named=True)["method"] == f"korn-graubard{method}"
+        assert ["few_clusters", "clusters"][-1 if not method else 0] in [note.code for note in result.notes]
+        assert any(f"worth {worth:.3g} of equal size" in note.text for note in result.notes)
+
+
+def test_limits_to_the_baseline_have_the_clusters_as_trials(made, factory) -> None:
+    """Two of twenty clusters of five gain an example each: alone and beside others Tango's of 0.4 in 20 trials."""
+    base, right = np.zeros(100), np.zeros(100)
+    right[[0, 50]] = 1
+    one = made({"correct": np.stack([base, right])}, np.arange(100) // 5)
+    row = summarise(factory(one), ["a", "b"], baseline="a", settings=QUICK).ranks.row(1, named=True)
+    low, high = (float(end) for end in tango(0.4, 0, 20))
+    assert (row["baseline_low"], row["baseline_high"]) == pytest.approx((low, high), rel=0.02)
 
 
 def test_clusters_that_never_differ_are_trials_of_tangos() -> None:

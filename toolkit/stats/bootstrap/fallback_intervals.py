@@ -141,65 +141,71 @@ def _clustered(corner: _Corner) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     sample, plan, results, settings = corner.sample, corner.plan, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
-    units = sample.known_units()
+    units, kish_numbers = sample.known_units()
     for m, metric in enumerate(sample.metrics):
         on = np.flatnonzero(plan.valued[m])
         if not len(on):
             continue
-        series = [((SeriesKind.VALUE, 0), units[m, on])]
+        series = [((SeriesKind.VALUE, 0), units[m, on], kish_numbers[m, on])]
         for number, reference in plan.compared(m):
-            both = np.minimum(units[m, on], units[m, reference])
-            series.append(((SeriesKind.DIFFERENCE, number), both))
+            both = [np.minimum(one[m, on], one[m, reference]) for one in (units, kish_numbers)]
+            series.append(((SeriesKind.DIFFERENCE, number), *both))
             if metric.of_cost:  # Fieller's will follow
                 results.withhold((SeriesKind.REDUCTION, number), m, on)
             elif metric.column.cost:
-                series.append(((SeriesKind.REDUCTION, number), both))
-        for slot, clusters in series:
+                series.append(((SeriesKind.REDUCTION, number), *both))
+        for slot, clusters, kish in series:
             at = (*slot, m, on)
             variance = jackknife_variance(first[at], second[at], clusters)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
                 rate, most = results.value[at], sample.most_trials(m, on)
-                low, high = korn_graubard(rate, variance, most, clusters, settings.level)
+                low, high = korn_graubard(rate, variance, most, kish, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
-                rare = few_events(rate, variance, most, clusters)
+                rare = few_events(rate, kish)
                 results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
-                _student(corner, slot, m, on, variance, clusters)
+                _student(corner, slot, m, on, variance, kish)
             if slot[0] is SeriesKind.DIFFERENCE:
-                _pairs_of_clusters(corner, slot, m, on, variance, clusters)
-            _mark(corner, slot, m, on, clusters)
+                _pairs_of_clusters(corner, slot, m, on, variance, clusters, kish)
+            _mark(corner, slot, m, on, kish)
             results.withhold(slot, m, on[clusters < FEWEST_CLUSTERS])
 
 
-def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
+def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, kish: Floats) -> None:
     """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
     Tango's with them as trials.
 
-    Costs that do not differ keep the bootstrap's limits, without width.
+    Means of costs are skew: theirs are on the scale of the logarithm. Costs that do not differ keep the
+    bootstrap's limits, without width.
     """
     sample, results, level = corner.sample, corner.results, corner.settings.level
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
-    low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
+    low, high, p_value = (ends[~still] for ends in student(value, variance, kish, level))
     share = sample.metrics[m].column.share or sample.is_rate(m)
     if share and slot[0] is not SeriesKind.REDUCTION:
         low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
+    if slot[0] is SeriesKind.VALUE and sample.metrics[m].of_cost and not share:
+        value = value[~still]
+        low, high = (np.where(value > 0, value * np.exp(end / value - 1), end) for end in (low, high))
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
     if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
         return
-    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    trials, value = np.maximum(kish[still], 1), results.value[(*slot, m, on[still])]
     if slot[0] is SeriesKind.VALUE:
-        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        limits = clopper_pearson(np.clip(value, 0.0, 1.0) * trials, trials, (1 - level) / 2)
         results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
-    moved = np.clip(value[still], -1.0, 1.0)
+    moved = np.clip(value, -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
 
 
-def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
+def _pairs_of_clusters(
+    corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Floats, kish: Floats
+) -> None:
     """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
 
     A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
@@ -219,7 +225,7 @@ def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: 
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
         size = worth_in_trials(
-            moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], clusters[rest], level
+            moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], kish[rest], level
         )
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
@@ -227,20 +233,20 @@ def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: 
         results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
 
 
-def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, clusters: Ints) -> None:
+def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
     """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
     and of differences of rates of other examples with few events.
     """
     sample, pairs, results = corner.sample, corner.pairs, corner.results
     metric, kind = sample.metrics[m], slot[0]
-    few = clusters < FEW_CLUSTERS
+    few = kish < FEW_CLUSTERS
     if metric.column.cost and not metric.column.rate:
-        few |= clusters < FEW_UNITS
+        few |= kish < FEW_UNITS
     elif isinstance(metric, F1):
         few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, np.maximum(clusters[few], 1), corner.settings.level)
+            low, high = tango(0, 0, np.maximum(kish[few], 1), corner.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -268,11 +274,12 @@ def _quotients(corner: _Corner) -> None:
     The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
     reduction is that of the difference, since both are 0 together.
     """
-    results, method = corner.results, few_or("fieller", corner.sample.units.count)
+    results, method = corner.results, few_or("fieller", corner.sample.units.kish)
     cells = list(_cells(corner))
     if not cells:
         return
-    low, high = fieller_limits(joined([pairs for *_, pairs in cells]), corner.settings.level)  # roots of all at once
+    pairs = joined([pairs for *_, pairs in cells])  # roots of all at once
+    low, high = fieller_limits(pairs, corner.settings.level, corner.sample.units.kish)
     ends = np.cumsum([len(on) for _, _, on, _ in cells])[:-1]
     for (slot, m, on, _), least, most in zip(cells, np.split(low, ends), np.split(high, ends), strict=True):
         if slot[0] is SeriesKind.REDUCTION:

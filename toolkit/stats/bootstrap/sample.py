@@ -80,22 +80,24 @@ class WholeSample:
         value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
         return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
 
-    def known_units(self) -> Ints:
-        """Resampling units with a value of each metric of each policy, (metrics, policies)."""
+    def known_units(self) -> tuple[Floats, Floats]:
+        """Resampling units with a value of each metric of each policy, and how many of equal size these are worth;
+        (metrics, policies) each.
+        """
         counted = {
             (m, p): self.scan.index[one.counted(p)[0]]
             for m, one in enumerate(self.metrics)
             for p in np.flatnonzero(self.rows[m]).tolist()
         }
         numbers = np.unique(list(counted.values())).astype(np.int64)
-        counts = np.zeros(len(self.scan.statistics), np.int64)
+        sums = np.zeros((2, len(self.scan.statistics)))
         statistics = [self.scan.statistics[i] for i in numbers]
         for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
-            counts[numbers[part]] += (rows > 0).sum(axis=1)
-        known = np.zeros(self.rows.shape, np.int64)
+            sums[:, numbers[part]] += (rows > 0).sum(axis=1), (rows**2).sum(axis=1)
+        count, kish = np.zeros((2, *self.rows.shape))
         for place, number in counted.items():
-            known[place] = counts[number]
-        return known
+            count[place], kish[place] = sums[0, number], self.scan.total[number] ** 2 / max(sums[1, number], 1.0)
+        return count, kish
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
         """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""

@@ -307,6 +307,6 @@ def _sum_up(
                 results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 
 
-def few_or(method: str, units: int) -> str:
+def few_or(method: str, units: float) -> str:
     """The method's name, and that of its marked intervals where there are few units."""
     return f"{method}_few" if units < FEW_UNITS else method

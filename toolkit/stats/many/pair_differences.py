@@ -77,7 +77,7 @@ def pair_differences(
     difference = sign * tests.difference[place]
     half = tests.critical * tests.error[place]
     low, high, p_value = difference - half, difference + half, tests.p_value[place]
-    method = np.full(len(first), MAX_T_FEW if _few(sample, column, units) else MAX_T, dtype="U12")
+    method = np.full(len(first), MAX_T_FEW if _few(sample, column) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
@@ -93,7 +93,7 @@ def pair_differences(
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
-            level = shared_level(tests.critical, units)
+            level = shared_level(tests.critical, sample.units.kish)
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
@@ -111,11 +111,11 @@ def pair_differences(
     )
 
 
-def _few(sample: WholeSample, column: OutcomeColumn, units: int) -> bool:
+def _few(sample: WholeSample, column: OutcomeColumn) -> bool:
     """Whether max-t limits are of so few units that they are marked."""
-    if column.cost and units < FEW_UNITS:
+    if column.cost and sample.units.kish < FEW_UNITS:
         return True
-    return units < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
+    return sample.units.kish < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
 def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
@@ -158,10 +158,8 @@ def _tables_of_clusters(
     for some in (near[start : start + step] for start in range(0, len(near), step)):
         counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
-    agree = counts[0] + counts[1] == 0
     counts[:2, alike] *= size / square
     trials[alike] = size**2 / square
-    trials[agree] = sample.units.count
     return counts, trials, few
 
 
