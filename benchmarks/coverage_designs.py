@@ -113,6 +113,47 @@ def losing(margin: float, fixed: float) -> Design:
     return pairs(fixed, fixed + margin, f"{100 * (fixed + margin):g} % broken, {fixes} fixed", margin)
 
 
+# ---- graded values ----
+
+GRADES: dict[str, tuple[float, Callable[[Generator, tuple[int, int]], Array]]] = {
+    "a judge's tenths": (0.75, lambda rng, shape: rng.choice([0.4, 0.6, 0.7, 0.8, 0.9, 1.0], shape, p=JUDGED)),
+    "30 % at 0, 50 % at 1": (0.6, lambda rng, shape: rng.choice([0.0, 0.25, 0.75, 1.0], shape, p=[0.3, 0.1, 0.1, 0.5])),
+    "90 % at 1": (0.95, lambda rng, shape: 1 - (rng.random(shape) < 0.1) * rng.random(shape)),
+    "97 % at 1": (0.985, lambda rng, shape: 1 - (rng.random(shape) < 0.03) * rng.random(shape)),
+    "90 % at 0": (0.05, lambda rng, shape: (rng.random(shape) < 0.1) * rng.random(shape)),
+}
+JUDGED = [0.05, 0.2, 0.25, 0.25, 0.15, 0.1]
+
+
+def graded(name: str) -> Design:
+    truth, drawn = GRADES[name]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        return block({"correct": np.ones((POLICIES, n)), "credit": drawn(rng, (POLICIES, n))}), None
+
+    return Design("credit", name, truth, draw, rate=min(truth, 1 - truth))
+
+
+def graded_clusters(clusters: int, shape: str = "", paired: bool = False) -> Design:
+    """A judge's grades, a third of which is the cluster's; of a pair the example's share is a half of the rest."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, rows = units(shape, clusters, n), 1 + COMPARED if paired else POLICIES
+        drawn = GRADES["a judge's tenths"][1]
+        own = drawn(rng, (rows, n))
+        own = np.where(rng.random((rows, n)) < 0.5, drawn(rng, (1, n)), own) if paired else own
+        common = drawn(rng, (1 if paired else rows, clusters))[:, unit]
+        return block(
+            {"correct": np.ones((rows, n)), "credit": np.where(rng.random((rows, n)) < 0.3, common, own)}, unit
+        ), None
+
+    n = 30 if clusters < 10 else 100
+    equal = int(kish_number(units(shape, clusters, n)))
+    what = f"a judge's tenths, {clusters} clusters{f' ({shape})' * bool(shape)}"
+    truth = 0.0 if paired else GRADES["a judge's tenths"][0]
+    return Design("credit", what, truth, draw, paired, clusters=equal, wide=True, sizes=[n])
+
+
 # ---- F1 ----
 
 
@@ -268,6 +309,8 @@ DESIGNS: tuple[Design, ...] = (
     pairs(0.01, 0.01, "1 % fixed, 1 % broken"),
     pairs(0.05, 0.05, "5 % fixed, 5 % broken"),
     pairs(0.01, 0.0, "1 % fixed, none broken"),
+    *(graded(name) for name in GRADES),
+    *(graded_clusters(*one) for one in ((9,), (27,), (27, "", True), (60, "Zipf"), (60, "Zipf", True))),
     *(f1(accuracy, RARE, 0) for accuracy in (0.7, 0.97, 0.995)),
     *(f1(accuracy, THREE) for accuracy in (0.7, 0.97, 0.995)),
     *(f1(accuracy, TEN) for accuracy in (0.7, 0.97)),

@@ -62,6 +62,23 @@ def test_unequal_clusters_are_marked_by_their_worth(made, factory) -> None:
         assert any(f"worth {worth:.3g} of equal size" in note.text for note in result.notes)
 
 
+def test_graded_values_of_clusters_are_hardly_wider_than_students(made, factory) -> None:
+    """27 scores of a judge in nine clusters, of which few tell two policies apart: as trials these would be wider."""
+    rng = np.random.default_rng(3)
+    base = rng.choice([0.6, 0.7, 0.8, 0.9, 1.0], 27)
+    moved = np.where(rng.random(27) < 0.5, rng.choice([0.6, 0.7, 0.8, 0.9, 1.0], 27), base)
+    unit = np.arange(27) // 3
+    one = made({"correct": np.ones((2, 27)), "credit": np.stack([moved, base])}, unit)
+    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
+    level, row = (table.filter(policy="a", metric="credit").row(0, named=True)
+                  for table in (result.summary, result.comparisons))  # fmt: skip
+    for got, columns in ((level, [moved]), (row, [moved, base])):
+        half = t.ppf(0.975, 8) * np.sqrt(leave_one_out(unit, *columns)[1])
+        assert got["high"] - got["low"] < 1.1 * 2 * half
+        assert got["method"].endswith("_few")
+    assert np.count_nonzero(moved != base) < 20
+
+
 def test_limits_to_the_baseline_have_the_clusters_as_trials(made, factory) -> None:
     """Two of twenty clusters of five gain an example each: alone and beside others Tango's of 0.4 in 20 trials."""
     base, right = np.zeros(100), np.zeros(100)

@@ -33,7 +33,8 @@ MARKED = {
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
     "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
-    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1",
+    "graded_few": "nearly all values are 0, or 1, or all are alike: what others may be is not seen",
+    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }
 """Method of an interval -> why it is marked; the manual says what such intervals cover."""
 

@@ -27,9 +27,12 @@ from toolkit.stats.bootstrap.series import (
 )
 from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
+    FEW_GRADED,
+    FEW_OFF,
     FEWEST_CLUSTERS,
     NOTHING,
     few_events,
+    graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
@@ -94,10 +97,16 @@ def _bootstrap(corner: _Corner) -> None:
 
 
 def _few_events(corner: _Corner) -> None:
-    """Wilson's interval for rates with fewer than ten events of a kind."""
+    """Wilson's interval for rates with fewer than ten events of a kind; Korn and Graubard's for means of graded values
+    of which few are known, or few off 0, or off 1.
+    """
     sample, results, settings = corner.sample, corner.results, corner.settings
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
+        on, (mean, square, n, off) = sample.graded(m)
+        low, high, few = graded_limits(mean, square, n, off, settings.level)
+        for method, which in (("graded", ~few & ((n < FEW_GRADED) | (off < FEW_OFF))), ("graded_few", few)):
+            results.put(value, m, on[which], low[which], high[which], math.nan, method)
         for p in range(len(sample.policies)):
             events = sample.few_events(m, p)
             if events and events[1] > 1:
@@ -210,27 +219,33 @@ def _pairs_of_clusters(
 
     A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
     Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
-    as the variance over clusters is worth: there Student's end too soon.
+    as the variance over clusters is worth: there Student's end too soon. So they do on both sides, and are marked,
+    where few graded values differ: these, as a judge's, vary far less than trials.
     """
     pairs, results, level = corner.pairs, corner.results, corner.settings.level
     number, value = slot[1], results.value[(*slot, m, on)]
     one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
     few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
     few &= (one + two > 0) & (clusters > 1)
+    scan, statistics = corner.sample.scan, [corner.sample.metrics[m].statistics(p)[0] for p in on.tolist()]
+    integer = scan.integer[[scan.index[statistic] for statistic in statistics]]
+    graded = ~(integer & integer[on == corner.plan.references[number]])
+    scarce, few = few & graded, few & ~graded
     if few.any():
         p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
         results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
-    unequal = np.abs(one - two) > 0  # not where they are unknown
+    unequal = (np.abs(one - two) > 0) | scarce  # not where they are unknown
     rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        size = worth_in_trials(
-            moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], kish[rest], level
-        )
+        most = np.where(graded, np.inf, corner.sample.counts[m, on])[rest]
+        sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
+        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
-        at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
-        results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
-        results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
+        at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
+        results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
+        results.high[at] = np.where(losing & ~both, results.high[at], np.fmax(results.high[at], high))
+        results.method[at] = np.where(both, STUDENT_FEW, results.method[at])
 
 
 def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:

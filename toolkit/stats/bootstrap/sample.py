@@ -48,21 +48,41 @@ class WholeSample:
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
         """Events and trials for the score interval of a rate that needs one, else None.
 
-        With fewer than ten of either kind, of independent examples. Shares of an example, as means over orders are,
-        vary less than outcomes of 0 and 1 with the same mean: their interval is wider than need be.
+        With fewer than ten of either kind, of independent examples that are 0 or 1.
         """
         one = self.metrics[metric]
         if not (one.column.rate and self.independent and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
         events, count = self.rate(metric, policy)
-        few = self.scan.reach[number] <= 1 and min(events, count - events) < MIN_EVENTS
+        few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
         return (events, count) if few else None
 
     def rate(self, metric: int, policy: int) -> tuple[float, int]:
         """Events and trials of a rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.total[number]), int(self.counts[metric, policy])
+
+    def graded(self, metric: int) -> tuple[Ints, Floats]:
+        """Policies (P,) whose values of a rate lie between 0 and 1 on some example, and (4, P) their means, the means
+        of the squares, how many examples are known, and how many of these are not 0, or not 1, if these are fewer.
+        """
+        one, index = self.metrics[metric], self.scan.index
+        on = np.flatnonzero(self.rows[metric] & (self.counts[metric] > 1)) if one.column.rate else np.zeros(0, np.int64)
+        value, weight = (
+            np.array([[index[s] for s in one.statistics(p)] for p in on.tolist()], np.int64).reshape(-1, 2).T
+        )
+        some = ~self.scan.binary[value] & (self.scan.reach[value] <= 1) & self.scan.binary[weight]
+        on, value, weight = on[some], value[some], weight[some]
+        sums = np.zeros((3, len(on)))
+        for start in range(0, len(on), SCAN_ROWS):
+            cut = slice(start, start + SCAN_ROWS)
+            wanted, place = np.unique(np.concatenate([value[cut], weight[cut]]), return_inverse=True)
+            for rows in self.units.example_rows([self.scan.statistics[i] for i in wanted]):
+                x, known = rows[place].reshape(2, -1, rows.shape[1])
+                sums[:, cut] += (x**2).sum(axis=1), (x > 0).sum(axis=1), (known > x).sum(axis=1)
+        n = self.scan.total[weight]
+        return on, np.stack([self.scan.total[value] / n, sums[0] / n, n, np.minimum(sums[1], sums[2])])
 
     def is_rate(self, metric: int) -> bool:
         """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""

@@ -35,7 +35,7 @@ BATCH_BYTES = 12 * 2**20
 METHOD_NAMES = (
     None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
-    "bca_tail", "korn-graubard_few", "t_few",
+    "bca_tail", "korn-graubard_few", "t_few", "graded", "graded_few",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
 
