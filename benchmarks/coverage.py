@@ -99,9 +99,13 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
     """One cell of the table."""
     shares = []
     for run in range(runs * (PAIRED_RUNS if design.paired else 1)):
-        outcomes, probability = design.draw(np.random.default_rng([1, n, run]), n)
-        drawn = resamples if probability is None else max(resamples, ENUMERATED)
-        low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
+        rng, probability = np.random.default_rng([1, n, run]), None
+        if design.draw is None:
+            low, high, method = design.limits(rng, n, Settings(resamples=resamples, seed=run))
+        else:
+            outcomes, probability = design.draw(rng, n)
+            drawn = resamples if probability is None else max(resamples, ENUMERATED)
+            low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
         weight = np.ones(len(low)) if probability is None else probability
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12

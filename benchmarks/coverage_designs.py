@@ -14,12 +14,16 @@ from statistics import NormalDist
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
-from toolkit.stats import OutcomeBlock
+from toolkit.stats import OutcomeBlock, Settings
+from toolkit.stats.curves.calibration import clustered_calibration
 from toolkit.stats.metrics.scan import kish_number
 
 SIZES = (30, 100, 500, 2500)
 POLICIES, COMPARED = 20, 4
 """Policies of a simulated run, which share the resamples; those that are compared share the baseline's outcomes too."""
+
+THREE, TEN, RARE = (0.5, 0.3, 0.2), (0.1,) * 10, (0.1, 0.3, 0.6)
+"""Shares of gold classes."""
 
 LEFT_OUT = 2e-4
 """Probability of the rarest outcomes, which an enumeration leaves out."""
@@ -38,13 +42,14 @@ class Design:
     the probabilities of its policies where they are enumerated. `events`: of n examples, how many errors, or examples
     on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
     `clusters`: how many of equal size they are worth, 0 where examples are independent. `wide`: whether the rule errs
-    on the wide side. `margin`: what is lost where the false "not worse" are counted.
+    on the wide side. `margin`: what is lost where the false "not worse" are counted. `limits`: in
+    place of `draw`, limits and methods themselves.
     """
 
     metric: str
     what: str
     truth: float
-    draw: Callable[[Generator, int], tuple[OutcomeBlock, Array | None]]
+    draw: Callable[[Generator, int], tuple[OutcomeBlock, Array | None]] | None
     paired: bool = False
     labels: int = 0
     rate: float = math.inf
@@ -52,6 +57,7 @@ class Design:
     clusters: int = 0
     wide: bool = False
     margin: float | None = None
+    limits: Callable[[Generator, int, Settings], tuple[Array, Array, Array]] | None = None
     sizes: Sequence[int] = SIZES
 
 
@@ -191,6 +197,27 @@ def f1(accuracy: float, shares: Sequence[float], label: int | None = None, paire
     return Design(metric, told, 0.0 if paired else truth, draw, paired, labels, rate, gold)
 
 
+def f1_clusters(accuracy: float, clusters: int, size: int, base: float = math.nan, shape: str = "") -> Design:
+    """Macro-F1 of three classes over clusters, some harder; differences to a policy that is right on `base` of all."""
+    share, paired = np.array(THREE), base == base
+    truths = [[true_f1(share, one, label) for label in range(3)] for one in (accuracy, base)]
+    truth = float(np.mean(truths[0]) - (np.mean(truths[1]) if paired else 0))
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, gold = units(shape, clusters, n), rng.choice(3, n, p=share).astype(np.int32)
+        rows = 1 + COMPARED if paired else POLICIES
+        wrong = 1 - np.r_[base if paired else accuracy, np.full(rows - 1, accuracy)]
+        hard = rng.choice([0.5, 1.5], (1 if paired else rows, clusters))[:, unit] * rng.choice([0.5, 1.5], n)
+        missed = rng.random((rows, n)) < hard * wrong[:, None]
+        answers = np.where(missed, (gold + rng.integers(1, 3, (rows, n))) % 3, gold)
+        return block({"correct": (answers == gold) * 1.0}, unit, gold, answers, 3), None
+
+    n, against = clusters * size, f" against {100 * base:g} %" if paired else ""
+    equal = int(kish_number(units(shape, clusters, n)))
+    what = f"{100 * accuracy:g} %{against} right, 3 classes, {clusters} clusters{f' ({shape})' * bool(shape)}"
+    return Design("macro_f1", what, truth, draw, paired, 3, clusters=equal, wide=True, sizes=[n])
+
+
 # ---- costs ----
 
 Costs = Callable[[Generator, tuple[int, int]], Array]
@@ -233,6 +260,40 @@ def per_right(tail: str, accuracy: float) -> Design:
         return block({"correct": right * 1.0, "total_tokens": drawn(rng, (POLICIES, n))}), None
 
     return Design("tokens_per_right", f"{tail}; {100 * accuracy:g} % right", mean / accuracy, draw)
+
+
+# ---- calibration ----
+
+
+def calibrated(first: float, second: float, true: float, traces: int = 1) -> Design:
+    """Scores from a beta distribution that are too high by so much, as far as chances reach; of some traces a question.
+
+    The truth is taken of 400,000 scores. Traces of a question share its score's deviation from the mean by a half.
+    """
+
+    def chances(score: Array) -> Array:
+        return np.clip(score - shift, 0, 1)
+
+    def ece(score: Array) -> float:
+        place = np.minimum((score * 10).astype(int), 9)
+        return float(np.abs(np.bincount(place, weights=score - chances(score))).sum() / len(score))
+
+    large, shift = np.random.default_rng(0).beta(first, second, 400_000), 0.0
+    for _ in range(40 if true else 0):
+        shift += true - ece(large)
+
+    def limits(rng: Generator, n: int, settings: Settings) -> tuple[Array, Array, Array]:
+        found = []
+        for _ in range(POLICIES):
+            question, mixed = np.repeat(np.arange(n), traces), rng.random((n, traces)) < 0.5
+            score = np.where(mixed, rng.beta(first, second, (n, 1)), rng.beta(first, second, (n, traces))).ravel()
+            shared = np.where(rng.random((n, traces)) < 0.5, rng.random((n, 1)), rng.random((n, traces))).ravel()
+            found.append(clustered_calibration(score, shared < chances(score), question, settings=settings).ece)
+        low, high = (np.array([getattr(one, end) for one in found], np.float64) for end in ("low", "high"))
+        return low, high, np.array([str(one.method) for one in found])
+
+    what = f"true ECE {true:g}, scores Beta({first:g}, {second:g}){f', {traces} traces an example' * (traces > 1)}"
+    return Design("ece", what, true, None, wide=True, limits=limits, sizes=SIZES[:3])
 
 
 # ---- clusters ----
@@ -301,9 +362,6 @@ def clustered_losses(clusters: int, lost: float, margin: float, correlation: flo
     return Design("accuracy", what, -lost, draw, True, rate=lost, clusters=clusters, margin=margin, sizes=SIZES[2:])
 
 
-THREE, TEN = (0.5, 0.3, 0.2), (0.1,) * 10
-RARE = (0.1, 0.3, 0.6)
-
 DESIGNS: tuple[Design, ...] = (
     *(accuracies(p) for p in (0.7, 0.97, 0.995)),
     pairs(0.01, 0.01, "1 % fixed, 1 % broken"),
@@ -316,12 +374,19 @@ DESIGNS: tuple[Design, ...] = (
     *(f1(accuracy, TEN) for accuracy in (0.7, 0.97)),
     *(f1(accuracy, RARE, 0, paired=True) for accuracy in (0.7, 0.97)),
     *(f1(accuracy, THREE, paired=True) for accuracy in (0.7, 0.97, 0.995)),
+    *(
+        f1_clusters(*one)
+        for one in ((0.9, 20, 5), (0.7, 20, 5), (0.7, 100, 5), (0.7, 100, 5, math.nan, "geometric, .95"))
+    ),
+    *(f1_clusters(*one) for one in ((0.95, 20, 5, 0.9), (0.9, 20, 5, 0.9), (0.7, 20, 5, 0.7), (0.9, 100, 5, 0.9))),
     *(means(tail) for tail in TAILS),
     cost_pairs("lognormal, σ 1", "lognormal, σ 1"),
     cost_pairs("Pareto, 2.2", "lognormal, σ 1"),
     cost_pairs("lognormal, σ 1", "lognormal, σ 1.5", reduction=True),
     cost_pairs("Pareto, 2.2", "gamma, shape 2", reduction=True),
     per_right("lognormal, σ 1", 0.7),
+    *(calibrated(2, 2, true, traces) for true in (0.0, 0.02, 0.05, 0.15) for traces in (1, 8)),
+    *(calibrated(6, 1.2, true) for true in (0.0, 0.02, 0.05, 0.15)),
     *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, shape="geometric, .75") for clusters in (10, 50)),

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta, t
 
 from toolkit.notes import Severity
-from toolkit.stats import Settings, interval, paired_interval, summarise
+from toolkit.stats import Settings, interval, paired_interval, summarise, wilson
 from toolkit.stats.limits.discordant import tango
 
 QUICK = Settings(resamples=100)
@@ -244,6 +244,24 @@ def test_costs_of_fewer_than_500_clusters_are_marked(made, factory, clusters: in
     assert set(result.comparisons.filter(metric="total_tokens")["method"]) == {method}
 
 
+def test_an_f1_has_as_many_trials_as_its_variance_is_worth(made, factory) -> None:
+    """Wilson's limits of F(1 − F)/V · (z/t)² trials, V the jackknife's, by hand."""
+    rng = np.random.default_rng(8)
+    gold, unit = rng.integers(0, 2, 120), np.arange(120) // 4
+    answers = np.where(rng.random(120) < 0.35, 1 - gold, gold)
+    one = made({"correct": (answers == gold) * 1.0}, unit, gold.astype(np.int32), np.eye(2)[answers][None])
+    row = summarise(factory(one), ["a"], labels=["x", "y"], settings=QUICK).summary.filter(metric="macro_f1")
+
+    def macro(some: np.ndarray) -> float:
+        parts = [((gold == c) & some, (answers == c) & some) for c in (0, 1)]
+        return float(np.mean([2 * (one & two).sum() / (one.sum() + two.sum()) for one, two in parts]))
+
+    means = np.array([macro(unit != g) for g in range(30)])
+    value, variance = macro(unit >= 0), 29 / 30 * ((means - means.mean()) ** 2).sum()
+    trials = value * (1 - value) / variance * (1.959963984540054 / t.ppf(0.975, 29)) ** 2
+    assert row.row(0)[2:5] == pytest.approx((value, *wilson(value * trials, trials)))
+
+
 def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, factory) -> None:
     gold = np.tile([0, 1, 2], 100)
     answers = np.stack([gold, gold, gold])
@@ -254,7 +272,7 @@ def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, 
     methods = dict(result.summary.filter(metric="macro_f1").select("policy", "method").iter_rows())
     assert (methods["b"], methods["c"]) == ("t_few", "t")
     row = result.comparisons.filter(metric="macro_f1", policy="b").row(0, named=True)
-    low, high = (float(end) for end in tango(0, 0, 100))
+    low, high = (float(end) for end in tango(0, 0, 300))  # of so many examples
     assert row["method"] == "t_few"
     assert row["low"] <= low
     assert row["high"] >= high

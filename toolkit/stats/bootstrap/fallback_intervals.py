@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS, f1_intervals, few_wrong
+from toolkit.stats.bootstrap.f1_intervals import f1_intervals, few_wrong
 from toolkit.stats.bootstrap.pairs import Pairs, few_clusters_differ
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
@@ -48,7 +48,7 @@ from toolkit.stats.limits.fieller import (
     joined,
     moment_sums,
 )
-from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson
+from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson, wilson_limits
 from toolkit.stats.limits.studentised import FEW_UNITS
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
@@ -184,7 +184,8 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
     """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
     Tango's with them as trials.
 
-    Means of costs are skew: theirs are on the scale of the logarithm. Costs that do not differ keep the
+    Means of costs are skew: theirs are on the scale of the logarithm. F1s have Wilson's, with as many trials as their
+    variance is worth. Costs that do not differ keep the
     bootstrap's limits, without width.
     """
     sample, results, level = corner.sample, corner.results, corner.settings.level
@@ -197,6 +198,10 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
     if slot[0] is SeriesKind.VALUE and sample.metrics[m].of_cost and not share:
         value = value[~still]
         low, high = (np.where(value > 0, value * np.exp(end / value - 1), end) for end in (low, high))
+    if slot[0] is SeriesKind.VALUE and isinstance(sample.metrics[m], F1):
+        rate, most = value[~still], np.full(len(low), np.inf)
+        trials = worth_in_trials(rate * (1 - rate), variance[~still], most, kish[~still], level)
+        low, high = wilson_limits(rate * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
@@ -207,6 +212,8 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         limits = clopper_pearson(np.clip(value, 0.0, 1.0) * trials, trials, (1 - level) / 2)
         results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
+    if isinstance(sample.metrics[m], F1):
+        trials = sample.counts[m, on[still]].astype(np.float64)
     moved = np.clip(value, -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
@@ -261,7 +268,7 @@ def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
         few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, np.maximum(kish[few], 1), corner.settings.level)
+            low, high = tango(0, 0, sample.counts[m, on[few]], corner.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -272,11 +279,11 @@ def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
 
 
 def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
-    """Whether exactly one of two policies is right on fewer than 30 examples, as far as is known."""
+    """Whether exactly one of two policies is right on fewer than 20 examples, as far as is known."""
     right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
     if not right:
         return np.ones(len(on), bool)
-    return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)
+    return ~(pairs.examples[slot[1], right[0], on] >= FEW_PAIRS)
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
