@@ -28,7 +28,7 @@ from toolkit.stats import Settings, not_worse, summarise
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
 
-LEAST, LEAST_MARKED, MOST = 0.93, 0.85, 0.975
+LEAST, LEAST_MARKED, MOST, MOST_WIDE = 0.93, 0.85, 0.985, 0.997
 MOST_MARKED, MOST_FALSE = 0.01, 0.03
 ENUMERATED = 10_000
 """Resamples of designs of which there is one run."""
@@ -36,16 +36,20 @@ ENUMERATED = 10_000
 PAIRED_RUNS = 4
 """Runs of a design of pairs for one of the others: fewer are compared in each."""
 
-SLACK = 2.5
+SLACK = 2
 """Standard errors of the simulation by which a promise may be missed."""
 
-ENOUGH_PAIRS, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 30, 60, 20, 100
+SEEN = 0.25
+"""A cell with at least this share of unmarked intervals says what these cover: what is marked may be left aside."""
+
+MANY, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 200, 60, 20, 100
 
 
 @dataclass(frozen=True)
 class Cell:
     """Of one design and number of examples: shares of intervals that hold the truth (`error`: its standard error), are
-    marked, or are withheld; the share that excludes the margin where one is lost.
+    marked, or are withheld; the share that excludes the margin where one is lost. `covered` is of the unmarked
+    intervals where these are a quarter or more.
     """
 
     design: Design
@@ -57,12 +61,17 @@ class Cell:
     not_worse: float
 
     @property
+    def seen(self) -> bool:
+        """Whether there are enough unmarked intervals to go by."""
+        return 1 - self.marked - self.withheld >= SEEN
+
+    @property
     def text(self) -> str:
-        """Per cent; † where most are marked, a dash where most are withheld."""
+        """Per cent; † where more than three quarters are marked, a dash where most are withheld."""
         if self.withheld > 0.5:
             return "–"
         share = self.covered if self.design.margin is None else self.not_worse
-        return f"{100 * share:.1f}{'†' if self.marked > 0.5 else ''}"
+        return f"{100 * share:.1f}{'' if self.seen else '†'}"
 
     def broken(self) -> Iterator[str]:
         """Promises that it breaks."""
@@ -72,11 +81,11 @@ class Cell:
             if self.not_worse > MOST_FALSE + slack:
                 yield f"false `not worse` in {100 * self.not_worse:.2f} %"
             return
-        least = LEAST_MARKED if self.marked > 0.5 else LEAST
+        least = LEAST if self.seen else LEAST_MARKED
         known = self.withheld <= 0.5
         if known and self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
-        most = MOST + slack if design.paired and ENOUGH_PAIRS <= events < math.inf else math.inf
+        most = (MOST_WIDE if design.wide else MOST) + slack if self.seen and self.n >= MANY else math.inf
         if known and self.covered > most:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
@@ -90,26 +99,33 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
     """One cell of the table."""
     shares = []
     for run in range(runs * (PAIRED_RUNS if design.paired else 1)):
-        outcomes, probability = design.draw(np.random.default_rng([1, n, run]), n)
-        drawn = resamples if probability is None else max(resamples, ENUMERATED)
-        low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
+        rng, probability = np.random.default_rng([1, n, run]), None
+        if design.draw is None:
+            low, high, method = design.limits(rng, n, Settings(resamples=resamples, seed=run))
+        else:
+            outcomes, probability = design.draw(rng, n)
+            drawn = resamples if probability is None else max(resamples, ENUMERATED)
+            low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
         weight = np.ones(len(low)) if probability is None else probability
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12
         holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
         claimed = np.array([design.margin is not None and not_worse(end, design.margin) for end in low])
-        parts = (holds, known, np.isin(method, list(MARKED)), ~known, claimed)
+        marked = np.isin(method, list(MARKED))
+        parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
         shares.append([weight @ part for part in parts])
         if probability is not None:
             break
     found = np.array(shares)
-    held, known_share, *rest = found.mean(axis=0).tolist()
+    *_, unmarked, marks, withheld, claims = found.mean(axis=0).tolist()
+    found = found[:, 2:4] if unmarked >= SEEN else found[:, :2]
+    held, known_share = found.mean(axis=0).tolist()
     covered = held / known_share if known_share else math.nan
     apart = found[:, 0] - covered * found[:, 1]
     error = (
         float(np.std(apart, ddof=1) / math.sqrt(len(apart)) / known_share) if len(apart) > 1 and known_share else 0.0
     )
-    return Cell(design, n, covered, error, *rest)
+    return Cell(design, n, covered, error, marks, withheld, claims)
 
 
 def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,15 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
-from toolkit.stats import OutcomeBlock
+from toolkit.stats import OutcomeBlock, Settings
+from toolkit.stats.curves.calibration import clustered_calibration
+from toolkit.stats.metrics.scan import kish_number
 
 SIZES = (30, 100, 500, 2500)
 POLICIES, COMPARED = 20, 4
 """Policies of a simulated run, which share the resamples; those that are compared share the baseline's outcomes too."""
+
+THREE, TEN, RARE = (0.5, 0.3, 0.2), (0.1,) * 10, (0.1, 0.3, 0.6)
+"""Shares of gold classes."""
 
 LEFT_OUT = 2e-4
 """Probability of the rarest outcomes, which an enumeration leaves out."""
@@ -35,19 +41,23 @@ class Design:
     `metric`: the row whose intervals are counted, of the differences where `paired`. `draw`: a run of n examples, and
     the probabilities of its policies where they are enumerated. `events`: of n examples, how many errors, or examples
     on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
-    `clusters`: 0 where examples are independent. `margin`: what is lost where the false "not worse" are counted.
+    `clusters`: how many of equal size they are worth, 0 where examples are independent. `wide`: whether the rule errs
+    on the wide side. `margin`: what is lost where the false "not worse" are counted. `limits`: in
+    place of `draw`, limits and methods themselves.
     """
 
     metric: str
     what: str
     truth: float
-    draw: Callable[[Generator, int], tuple[OutcomeBlock, Array | None]]
+    draw: Callable[[Generator, int], tuple[OutcomeBlock, Array | None]] | None
     paired: bool = False
     labels: int = 0
     rate: float = math.inf
     gold: float = math.inf
     clusters: int = 0
+    wide: bool = False
     margin: float | None = None
+    limits: Callable[[Generator, int, Settings], tuple[Array, Array, Array]] | None = None
     sizes: Sequence[int] = SIZES
 
 
@@ -109,6 +119,47 @@ def losing(margin: float, fixed: float) -> Design:
     return pairs(fixed, fixed + margin, f"{100 * (fixed + margin):g} % broken, {fixes} fixed", margin)
 
 
+# ---- graded values ----
+
+GRADES: dict[str, tuple[float, Callable[[Generator, tuple[int, int]], Array]]] = {
+    "a judge's tenths": (0.75, lambda rng, shape: rng.choice([0.4, 0.6, 0.7, 0.8, 0.9, 1.0], shape, p=JUDGED)),
+    "30 % at 0, 50 % at 1": (0.6, lambda rng, shape: rng.choice([0.0, 0.25, 0.75, 1.0], shape, p=[0.3, 0.1, 0.1, 0.5])),
+    "90 % at 1": (0.95, lambda rng, shape: 1 - (rng.random(shape) < 0.1) * rng.random(shape)),
+    "97 % at 1": (0.985, lambda rng, shape: 1 - (rng.random(shape) < 0.03) * rng.random(shape)),
+    "90 % at 0": (0.05, lambda rng, shape: (rng.random(shape) < 0.1) * rng.random(shape)),
+}
+JUDGED = [0.05, 0.2, 0.25, 0.25, 0.15, 0.1]
+
+
+def graded(name: str) -> Design:
+    truth, drawn = GRADES[name]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        return block({"correct": np.ones((POLICIES, n)), "credit": drawn(rng, (POLICIES, n))}), None
+
+    return Design("credit", name, truth, draw, rate=min(truth, 1 - truth))
+
+
+def graded_clusters(clusters: int, shape: str = "", paired: bool = False) -> Design:
+    """A judge's grades, a third of which is the cluster's; of a pair the example's share is a half of the rest."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, rows = units(shape, clusters, n), 1 + COMPARED if paired else POLICIES
+        drawn = GRADES["a judge's tenths"][1]
+        own = drawn(rng, (rows, n))
+        own = np.where(rng.random((rows, n)) < 0.5, drawn(rng, (1, n)), own) if paired else own
+        common = drawn(rng, (1 if paired else rows, clusters))[:, unit]
+        return block(
+            {"correct": np.ones((rows, n)), "credit": np.where(rng.random((rows, n)) < 0.3, common, own)}, unit
+        ), None
+
+    n = 30 if clusters < 10 else 100
+    equal = int(kish_number(units(shape, clusters, n)))
+    what = f"a judge's tenths, {clusters} clusters{f' ({shape})' * bool(shape)}"
+    truth = 0.0 if paired else GRADES["a judge's tenths"][0]
+    return Design("credit", what, truth, draw, paired, clusters=equal, wide=True, sizes=[n])
+
+
 # ---- F1 ----
 
 
@@ -144,6 +195,27 @@ def f1(accuracy: float, shares: Sequence[float], label: int | None = None, paire
     metric = "macro_f1" if label is None else f"f1:{label}"
     gold = float(share.min() if label is None else share[label])
     return Design(metric, told, 0.0 if paired else truth, draw, paired, labels, rate, gold)
+
+
+def f1_clusters(accuracy: float, clusters: int, size: int, base: float = math.nan, shape: str = "") -> Design:
+    """Macro-F1 of three classes over clusters, some harder; differences to a policy that is right on `base` of all."""
+    share, paired = np.array(THREE), base == base
+    truths = [[true_f1(share, one, label) for label in range(3)] for one in (accuracy, base)]
+    truth = float(np.mean(truths[0]) - (np.mean(truths[1]) if paired else 0))
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, gold = units(shape, clusters, n), rng.choice(3, n, p=share).astype(np.int32)
+        rows = 1 + COMPARED if paired else POLICIES
+        wrong = 1 - np.r_[base if paired else accuracy, np.full(rows - 1, accuracy)]
+        hard = rng.choice([0.5, 1.5], (1 if paired else rows, clusters))[:, unit] * rng.choice([0.5, 1.5], n)
+        missed = rng.random((rows, n)) < hard * wrong[:, None]
+        answers = np.where(missed, (gold + rng.integers(1, 3, (rows, n))) % 3, gold)
+        return block({"correct": (answers == gold) * 1.0}, unit, gold, answers, 3), None
+
+    n, against = clusters * size, f" against {100 * base:g} %" if paired else ""
+    equal = int(kish_number(units(shape, clusters, n)))
+    what = f"{100 * accuracy:g} %{against} right, 3 classes, {clusters} clusters{f' ({shape})' * bool(shape)}"
+    return Design("macro_f1", what, truth, draw, paired, 3, clusters=equal, wide=True, sizes=[n])
 
 
 # ---- costs ----
@@ -190,20 +262,91 @@ def per_right(tail: str, accuracy: float) -> Design:
     return Design("tokens_per_right", f"{tail}; {100 * accuracy:g} % right", mean / accuracy, draw)
 
 
+# ---- calibration ----
+
+
+def calibrated(first: float, second: float, true: float, traces: int = 1) -> Design:
+    """Scores from a beta distribution that are too high by so much, as far as chances reach; of some traces a question.
+
+    The truth is taken of 400,000 scores. Traces of a question share its score's deviation from the mean by a half.
+    """
+
+    def chances(score: Array) -> Array:
+        return np.clip(score - shift, 0, 1)
+
+    def ece(score: Array) -> float:
+        place = np.minimum((score * 10).astype(int), 9)
+        return float(np.abs(np.bincount(place, weights=score - chances(score))).sum() / len(score))
+
+    large, shift = np.random.default_rng(0).beta(first, second, 400_000), 0.0
+    for _ in range(40 if true else 0):
+        shift += true - ece(large)
+
+    def limits(rng: Generator, n: int, settings: Settings) -> tuple[Array, Array, Array]:
+        found = []
+        for _ in range(POLICIES):
+            question, mixed = np.repeat(np.arange(n), traces), rng.random((n, traces)) < 0.5
+            score = np.where(mixed, rng.beta(first, second, (n, 1)), rng.beta(first, second, (n, traces))).ravel()
+            shared = np.where(rng.random((n, traces)) < 0.5, rng.random((n, 1)), rng.random((n, traces))).ravel()
+            found.append(clustered_calibration(score, shared < chances(score), question, settings=settings).ece)
+        low, high = (np.array([getattr(one, end) for one in found], np.float64) for end in ("low", "high"))
+        return low, high, np.array([str(one.method) for one in found])
+
+    what = f"true ECE {true:g}, scores Beta({first:g}, {second:g}){f', {traces} traces an example' * (traces > 1)}"
+    return Design("ece", what, true, None, wide=True, limits=limits, sizes=SIZES[:3])
+
+
 # ---- clusters ----
 
+Weights = Callable[[int], Array]
 
-def clustered(accuracy: float, clusters: int, paired: bool = False) -> Design:
-    """Clusters of equal size with an intraclass correlation of 0.2; a pair's two share the cluster's part."""
+SHAPES: dict[str, Weights] = {
+    "": np.ones,
+    "geometric, .75": lambda size: 0.75 ** np.arange(size),
+    "geometric, .95": lambda size: 0.95 ** np.arange(size),
+    "Zipf": lambda size: 1 / np.arange(1.0, size + 1),
+    "lognormal, σ 1": lambda size: np.exp([NormalDist().inv_cdf((i + 0.5) / size) for i in range(size)]),
+}
+
+
+def units(shape: str, clusters: int, n: int) -> Array:
+    """The cluster of each of n examples, in sizes of such a shape, at least one example each."""
+    weights = SHAPES[shape](clusters)
+    ends = np.cumsum(1 + weights / weights.sum() * (n - clusters))
+    return np.searchsorted(np.rint(ends), np.arange(n), "right")
+
+
+def clustered(
+    accuracy: float, clusters: int, paired: bool = False, shape: str = "", correlation: float = 0.2
+) -> Design:
+    """Clusters with an intraclass correlation; a pair's two share the cluster's part."""
 
     def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
-        unit, rows = np.arange(n) * clusters // n, 1 + COMPARED if paired else POLICIES
-        chance = rng.beta(4 * accuracy, 4 * (1 - accuracy), (1 if paired else rows, clusters))
+        unit, rows, spread = units(shape, clusters, n), 1 + COMPARED if paired else POLICIES, 1 / correlation - 1
+        chance = rng.beta(spread * accuracy, spread * (1 - accuracy), (1 if paired else rows, clusters))
         return block({"correct": (rng.random((rows, n)) < chance[:, unit]) * 1.0}, unit), None
 
     sizes = [n for n in SIZES if n >= 10 * clusters] or [10 * clusters]
-    truth, what = 0.0 if paired else accuracy, f"{clusters} clusters, {100 * accuracy:g} % right"
-    return Design("accuracy", what, truth, draw, paired, clusters=clusters, sizes=sizes[:2])
+    what = f"{clusters} clusters{f' ({shape})' * bool(shape)}, {100 * accuracy:g} % right"
+    what += f"{f', correlation {correlation:g}' * (correlation != 0.2)}"
+    truth, most = 0.0 if paired else accuracy, 1 if shape else 2
+    equal = int(kish_number(units(shape, clusters, sizes[0])))
+    return Design("accuracy", what, truth, draw, paired, clusters=equal, wide=True, sizes=sizes[:most])
+
+
+def clustered_costs(clusters: int, spread: float, shape: str = "") -> Design:
+    """Lognormal costs of an example, times a lognormal factor of its cluster."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit = units(shape, clusters, n)
+        drawn = rng.lognormal(0, 0.8, (POLICIES, n)) * rng.lognormal(0, spread, (POLICIES, clusters))[:, unit]
+        return block({"latency_s": drawn}, unit), None
+
+    what = f"{clusters} clusters{f' ({shape})' * bool(shape)}, lognormal, σ 0.8 and {spread:g}"
+    truth, n = math.exp((0.8**2 + spread**2) / 2), next(n for n in SIZES if n >= 2 * clusters)
+    return Design(
+        "latency_s", what, truth, draw, clusters=int(kish_number(units(shape, clusters, n))), wide=True, sizes=[n]
+    )
 
 
 def clustered_losses(clusters: int, lost: float, margin: float, correlation: float = 0.2) -> Design:
@@ -219,27 +362,41 @@ def clustered_losses(clusters: int, lost: float, margin: float, correlation: flo
     return Design("accuracy", what, -lost, draw, True, rate=lost, clusters=clusters, margin=margin, sizes=SIZES[2:])
 
 
-THREE, TEN = (0.5, 0.3, 0.2), (0.1,) * 10
-RARE = (0.1, 0.3, 0.6)
-
 DESIGNS: tuple[Design, ...] = (
     *(accuracies(p) for p in (0.7, 0.97, 0.995)),
     pairs(0.01, 0.01, "1 % fixed, 1 % broken"),
     pairs(0.05, 0.05, "5 % fixed, 5 % broken"),
     pairs(0.01, 0.0, "1 % fixed, none broken"),
+    *(graded(name) for name in GRADES),
+    *(graded_clusters(*one) for one in ((9,), (27,), (27, "", True), (60, "Zipf"), (60, "Zipf", True))),
     *(f1(accuracy, RARE, 0) for accuracy in (0.7, 0.97, 0.995)),
     *(f1(accuracy, THREE) for accuracy in (0.7, 0.97, 0.995)),
     *(f1(accuracy, TEN) for accuracy in (0.7, 0.97)),
     *(f1(accuracy, RARE, 0, paired=True) for accuracy in (0.7, 0.97)),
     *(f1(accuracy, THREE, paired=True) for accuracy in (0.7, 0.97, 0.995)),
+    *(
+        f1_clusters(*one)
+        for one in ((0.9, 20, 5), (0.7, 20, 5), (0.7, 100, 5), (0.7, 100, 5, math.nan, "geometric, .95"))
+    ),
+    *(f1_clusters(*one) for one in ((0.95, 20, 5, 0.9), (0.9, 20, 5, 0.9), (0.7, 20, 5, 0.7), (0.9, 100, 5, 0.9))),
     *(means(tail) for tail in TAILS),
     cost_pairs("lognormal, σ 1", "lognormal, σ 1"),
     cost_pairs("Pareto, 2.2", "lognormal, σ 1"),
     cost_pairs("lognormal, σ 1", "lognormal, σ 1.5", reduction=True),
     cost_pairs("Pareto, 2.2", "gamma, shape 2", reduction=True),
     per_right("lognormal, σ 1", 0.7),
+    *(calibrated(2, 2, true, traces) for true in (0.0, 0.02, 0.05, 0.15) for traces in (1, 8)),
+    *(calibrated(6, 1.2, true) for true in (0.0, 0.02, 0.05, 0.15)),
     *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),
+    *(clustered(0.7, clusters, shape="geometric, .75") for clusters in (10, 50)),
+    *(
+        clustered(accuracy, clusters, paired, shape, correlation)
+        for shape, clusters in (("geometric, .95", 100), ("Zipf", 60), ("Zipf", 150), ("lognormal, σ 1", 60))
+        for accuracy, paired, correlation in ((0.7, False, 0.2), (0.7, False, 0.6), (0.9, False, 0.2), (0.7, True, 0.2))
+    ),
+    *(clustered(0.97, 200, shape="lognormal, σ 1", correlation=correlation) for correlation in (0.05, 0.6)),
+    *(clustered_costs(clusters, 0.7, shape) for clusters, shape in ((50, "geometric, .95"), (1000, "lognormal, σ 1"))),
 )
 
 LOSSES: tuple[Design, ...] = (

@@ -1,6 +1,7 @@
 """Limits end where values do."""
 
 import numpy as np
+import pytest
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.limits.intervals import clip_limits
@@ -9,7 +10,10 @@ SETTINGS = Settings(resamples=200)
 
 
 def test_costs_of_few_clusters_end_at_nothing_and_reductions_at_all() -> None:
-    """Two of three clusters take next to nothing: Student's limits and Fieller's of the ratio would go below 0."""
+    """Two of three clusters take next to nothing: Student's limits and Fieller's of the ratio would go below 0.
+
+    Those of the mean are on the scale of the logarithm: √(low · high) is the mean, 21.
+    """
     unit = np.repeat([0, 1, 2], 4)
     tokens = np.stack([np.repeat([100.0, 90.0, 110.0], 4), np.repeat([1.0, 2.0, 60.0], 4)])
     correct = np.ones((2, 12))
@@ -18,7 +22,8 @@ def test_costs_of_few_clusters_end_at_nothing_and_reductions_at_all() -> None:
     block = OutcomeBlock(ids, unit, {"correct": correct, "total_tokens": tokens})
     made = summarise(lambda: iter([block]), ["all", "few"], baseline="all", settings=SETTINGS)
     cost = made.summary.filter(policy="few", metric="total_tokens").row(0, named=True)
-    assert cost["low"] == 0 < cost["estimate"] < cost["high"]
+    assert 0 < cost["low"] < cost["estimate"] < cost["high"]
+    assert cost["low"] * cost["high"] == pytest.approx(21.0**2)
     saved = made.comparisons.filter(policy="few", baseline="all", metric="reduction:total_tokens").row(0, named=True)
     assert saved["low"] < saved["difference"] == 0.79 < saved["high"] == 1
     rates = made.comparisons.filter(policy="few", metric="accuracy").row(0, named=True)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta, t
 
 from toolkit.notes import Severity
-from toolkit.stats import Settings, interval, paired_interval, summarise
+from toolkit.stats import Settings, interval, paired_interval, summarise, wilson
 from toolkit.stats.limits.discordant import tango
 
 QUICK = Settings(resamples=100)
@@ -43,11 +43,50 @@ def test_differences_have_students_t_and_the_jackknife_variance() -> None:
     unit = np.repeat(np.arange(7), [3, 9, 4, 4, 5, 2, 3])
     one, two = (rng.integers(0, 9, 30).astype(float) for _ in range(2))  # no rates, which may reach further
     estimate, (_, variance) = (one - two).mean(), leave_one_out(unit, one, two)
-    half = t.ppf(0.975, 6) * np.sqrt(variance)
+    freedom = 30**2 / (9 + 81 + 16 + 16 + 25 + 4 + 9) - 1  # seven clusters of unequal size are worth 5.6
+    half = t.ppf(0.975, freedom) * np.sqrt(variance)
     found = paired_interval(one, two, cluster=unit, settings=QUICK)
     assert (found.low, found.high) == pytest.approx((estimate - half, estimate + half))
-    assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), 6))
+    assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), freedom))
     assert found.method == "t_few"  # of fewer than ten clusters
+
+
+def test_unequal_clusters_are_marked_by_their_worth(made, factory) -> None:
+    """Twenty of one example, ten of nine: 110²/830 = 14.6. Forty of one, three of thirty: 130²/2,740 = 6.17."""
+    for sizes, worth, method in (([1] * 20 + [9] * 10, 14.58, ""), ([1] * 40 + [30] * 3, 6.17, "_few")):
+        unit = np.repeat(np.arange(len(sizes)), sizes)
+        right = (np.arange(len(unit)) % 3 > 0).astype(float)
+        result = summarise(factory(made({"correct": right}, unit)), ["a"], settings=QUICK)
+        assert result.summary.row(0, named=True)["method"] == f"korn-graubard{method}"
+        assert ["few_clusters", "clusters"][-1 if not method else 0] in [note.code for note in result.notes]
+        assert any(f"worth {worth:.3g} of equal size" in note.text for note in result.notes)
+
+
+def test_graded_values_of_clusters_are_hardly_wider_than_students(made, factory) -> None:
+    """27 scores of a judge in nine clusters, of which few tell two policies apart: as trials these would be wider."""
+    rng = np.random.default_rng(3)
+    base = rng.choice([0.6, 0.7, 0.8, 0.9, 1.0], 27)
+    moved = np.where(rng.random(27) < 0.5, rng.choice([0.6, 0.7, 0.8, 0.9, 1.0], 27), base)
+    unit = np.arange(27) // 3
+    one = made({"correct": np.ones((2, 27)), "credit": np.stack([moved, base])}, unit)
+    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
+    level, row = (table.filter(policy="a", metric="credit").row(0, named=True)
+                  for table in (result.summary, result.comparisons))  # fmt: skip
+    for got, columns in ((level, [moved]), (row, [moved, base])):
+        half = t.ppf(0.975, 8) * np.sqrt(leave_one_out(unit, *columns)[1])
+        assert got["high"] - got["low"] < 1.1 * 2 * half
+        assert got["method"].endswith("_few")
+    assert np.count_nonzero(moved != base) < 20
+
+
+def test_limits_to_the_baseline_have_the_clusters_as_trials(made, factory) -> None:
+    """Two of twenty clusters of five gain an example each: alone and beside others Tango's of 0.4 in 20 trials."""
+    base, right = np.zeros(100), np.zeros(100)
+    right[[0, 50]] = 1
+    one = made({"correct": np.stack([base, right])}, np.arange(100) // 5)
+    row = summarise(factory(one), ["a", "b"], baseline="a", settings=QUICK).ranks.row(1, named=True)
+    low, high = (float(end) for end in tango(0.4, 0, 20))
+    assert (row["baseline_low"], row["baseline_high"]) == pytest.approx((low, high), rel=0.02)
 
 
 def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
@@ -205,6 +244,24 @@ def test_costs_of_fewer_than_500_clusters_are_marked(made, factory, clusters: in
     assert set(result.comparisons.filter(metric="total_tokens")["method"]) == {method}
 
 
+def test_an_f1_has_as_many_trials_as_its_variance_is_worth(made, factory) -> None:
+    """Wilson's limits of F(1 − F)/V · (z/t)² trials, V the jackknife's, by hand."""
+    rng = np.random.default_rng(8)
+    gold, unit = rng.integers(0, 2, 120), np.arange(120) // 4
+    answers = np.where(rng.random(120) < 0.35, 1 - gold, gold)
+    one = made({"correct": (answers == gold) * 1.0}, unit, gold.astype(np.int32), np.eye(2)[answers][None])
+    row = summarise(factory(one), ["a"], labels=["x", "y"], settings=QUICK).summary.filter(metric="macro_f1")
+
+    def macro(some: np.ndarray) -> float:
+        parts = [((gold == c) & some, (answers == c) & some) for c in (0, 1)]
+        return float(np.mean([2 * (one & two).sum() / (one.sum() + two.sum()) for one, two in parts]))
+
+    means = np.array([macro(unit != g) for g in range(30)])
+    value, variance = macro(unit >= 0), 29 / 30 * ((means - means.mean()) ** 2).sum()
+    trials = value * (1 - value) / variance * (1.959963984540054 / t.ppf(0.975, 29)) ** 2
+    assert row.row(0)[2:5] == pytest.approx((value, *wilson(value * trials, trials)))
+
+
 def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, factory) -> None:
     gold = np.tile([0, 1, 2], 100)
     answers = np.stack([gold, gold, gold])
@@ -215,7 +272,7 @@ def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, 
     methods = dict(result.summary.filter(metric="macro_f1").select("policy", "method").iter_rows())
     assert (methods["b"], methods["c"]) == ("t_few", "t")
     row = result.comparisons.filter(metric="macro_f1", policy="b").row(0, named=True)
-    low, high = (float(end) for end in tango(0, 0, 100))
+    low, high = (float(end) for end in tango(0, 0, 300))  # of so many examples
     assert row["method"] == "t_few"
     assert row["low"] <= low
     assert row["high"] >= high

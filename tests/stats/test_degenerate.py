@@ -4,6 +4,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from scipy.stats import beta, t
 
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
@@ -153,17 +154,30 @@ def test_nothing_judged(made, factory):
     assert only(result.summary, policy="a", metric="traces")["estimate"] == 14.5
 
 
-def test_shares_of_an_example_get_wilson_as_outcomes_of_0_and_1_do(made, factory):
-    # Means over orders, say. Eighteen of them average 0.5: 9 events; with twenty there are ten of either kind.
-    def row(known):
-        credit = np.full(400, np.nan)
-        credit[:known] = np.linspace(0.1, 0.9, known)
-        table = summarise(factory(made({"correct": [np.tile([0, 1], 200)], "credit": [credit]})), ["a"]).summary
-        return only(table, metric="credit")
+def test_graded_values_have_as_many_trials_as_their_variance_is_worth(made, factory):
+    """Scores of a judge: Korn and Graubard's limits, by scipy; no wider than Student's by more than a tenth."""
+    scores = np.array([0.6, 0.7, 0.7, 0.8, 0.8, 0.8, 0.9, 0.9, 1.0] * 3)
+    table = summarise(factory(made({"correct": [np.ones(27)], "credit": [scores]})), ["a"]).summary
+    row, mean, error = only(table, metric="credit"), scores.mean(), scores.std(ddof=1) / np.sqrt(27)
+    trials = mean * (1 - mean) / error**2 * (1.959963984540054 / t.ppf(0.975, 26)) ** 2
+    low = beta.ppf(0.025, mean * trials, trials - mean * trials + 1)
+    high = beta.ppf(0.975, mean * trials + 1, trials - mean * trials)
+    assert (row["low"], row["high"], row["method"]) == (pytest.approx(low), pytest.approx(high), "graded")
+    assert high - low < 1.1 * 2 * t.ppf(0.975, 26) * error
 
-    few = row(18)
-    assert (few["low"], few["high"]) == pytest.approx(wilson(9, 18))
-    assert [row(known)["method"] for known in (1, 2, 18, 20)] == [None, "wilson", "wilson", "percentile"]
+
+def test_graded_values_off_one_end_leave_the_bootstrap(made, factory):
+    def row(credit):
+        values = {"correct": [np.ones(400)], "credit": [np.r_[credit, np.full(400 - len(credit), np.nan)]]}
+        return only(summarise(factory(made(values)), ["a"], settings=QUICK).summary, metric="credit")
+
+    alike, unseen = row(np.full(27, 0.8)), 1 - 0.025 ** (1 / 27)  # of 27 a share of .128 is not seen
+    assert (alike["low"], alike["high"]) == pytest.approx((0.8 * (1 - unseen), 0.8 + unseen * 0.2))
+    rare = row(np.r_[np.full(4, 0.5), np.ones(96)])
+    assert (rare["low"], rare["high"]) == pytest.approx(wilson(98, 100))
+    sizes = [(1, 0), (2, 0), (5, 95), (15, 85), (29, 271), (30, 270)]
+    methods = [row(np.r_[np.linspace(0.1, 0.9, some), np.ones(all_right)])["method"] for some, all_right in sizes]
+    assert methods == [None, "graded", "graded_few", "graded", "graded", "percentile"]
 
 
 def test_five_per_cent_dropped_is_the_limit():
@@ -197,7 +211,7 @@ def test_events_among_the_counts_are_rates(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     methods = {(r["policy"], r["metric"]): r["method"] for r in result.summary.iter_rows(named=True)}
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
-    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "wilson")
+    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "graded_few")
     row = only(result.comparisons, policy="a", metric="truncated")
     assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(3, 3, 400)))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"

@@ -24,7 +24,7 @@ def _made(rows):
     rows = np.asarray(rows, float)
     value = rows.mean(axis=1)
     units = rows.shape[1]
-    return JointEstimates(value, covariance_of([(rows - value[:, None]) / units]), units)
+    return JointEstimates(value, covariance_of([(rows - value[:, None]) / units]), units, units)
 
 
 def _equal(policies, units, seed=0):

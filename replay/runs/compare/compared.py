@@ -42,7 +42,7 @@ FEW = {
 """Methods of the limits of all pairs that are marked."""
 FEW_CLUSTERS = {
     "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
-    "max-t_few": "†: fewer than ten clusters, or means of costs of fewer than 500.",
+    "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
 """The same where the examples are clustered."""
 IDENTICAL = "Identical: the same traces, costs and answers on every example; other examples may tell them apart."

@@ -32,6 +32,7 @@ from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
 from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
 from toolkit.stats.metrics.outcomes import Store, side_by_side
+from toolkit.stats.metrics.scan import kish_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +217,7 @@ def _compared(
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
     """Of few clusters."""
     units = whole.store.unit
-    notes = notes_on_units(len(units), len(np.unique(units)))
+    notes = notes_on_units(len(units), len(np.unique(units)), kish_number(units))
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 

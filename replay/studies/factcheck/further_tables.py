@@ -353,8 +353,9 @@ CALIBRATION = (
             numbers("ECE by chance", "chance", 4, attrgetter("chance")),
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
         ), lambda study: (Row((one.verifier,), one.found) for one in study.calibration), (
-            "ECE: of ten bins of equal width; by chance: what calibrated scores would have on average",
-            "intervals: resampled by claim; that of an ECE says nothing where it is hardly above chance", _missing,
+            "ECE: of ten bins of equal width, less its bias; by chance: what calibrated scores would have on average",
+            "intervals: by claim; an ECE's holds what the data do not rule out: from 0 on, it is not told from 0",
+            _missing,
         ),
     ),
     Sheet[Study](

@@ -32,8 +32,9 @@ MARKED = {
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
-    "korn-graubard_few": "fewer than ten clusters, or no more events than ten independent ones are worth",
-    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1",
+    "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
+    "graded_few": "nearly all values are 0, or 1, or all are alike: what others may be is not seen",
+    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }
 """Method of an interval -> why it is marked; the manual says what such intervals cover."""
 

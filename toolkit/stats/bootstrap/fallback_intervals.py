@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS, f1_intervals, few_wrong
+from toolkit.stats.bootstrap.f1_intervals import f1_intervals, few_wrong
 from toolkit.stats.bootstrap.pairs import Pairs, few_clusters_differ
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
@@ -27,9 +27,12 @@ from toolkit.stats.bootstrap.series import (
 )
 from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
+    FEW_GRADED,
+    FEW_OFF,
     FEWEST_CLUSTERS,
     NOTHING,
     few_events,
+    graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
@@ -45,7 +48,7 @@ from toolkit.stats.limits.fieller import (
     joined,
     moment_sums,
 )
-from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson
+from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson, wilson_limits
 from toolkit.stats.limits.studentised import FEW_UNITS
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
@@ -94,10 +97,16 @@ def _bootstrap(corner: _Corner) -> None:
 
 
 def _few_events(corner: _Corner) -> None:
-    """Wilson's interval for rates with fewer than ten events of a kind."""
+    """Wilson's interval for rates with fewer than ten events of a kind; Korn and Graubard's for means of graded values
+    of which few are known, or few off 0, or off 1.
+    """
     sample, results, settings = corner.sample, corner.results, corner.settings
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
+        on, (mean, square, n, off) = sample.graded(m)
+        low, high, few = graded_limits(mean, square, n, off, settings.level)
+        for method, which in (("graded", ~few & ((n < FEW_GRADED) | (off < FEW_OFF))), ("graded_few", few)):
+            results.put(value, m, on[which], low[which], high[which], math.nan, method)
         for p in range(len(sample.policies)):
             events = sample.few_events(m, p)
             if events and events[1] > 1:
@@ -141,106 +150,125 @@ def _clustered(corner: _Corner) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     sample, plan, results, settings = corner.sample, corner.plan, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
-    units = sample.known_units()
+    units, kish_numbers = sample.known_units()
     for m, metric in enumerate(sample.metrics):
         on = np.flatnonzero(plan.valued[m])
         if not len(on):
             continue
-        series = [((SeriesKind.VALUE, 0), units[m, on])]
+        series = [((SeriesKind.VALUE, 0), units[m, on], kish_numbers[m, on])]
         for number, reference in plan.compared(m):
-            both = np.minimum(units[m, on], units[m, reference])
-            series.append(((SeriesKind.DIFFERENCE, number), both))
+            both = [np.minimum(one[m, on], one[m, reference]) for one in (units, kish_numbers)]
+            series.append(((SeriesKind.DIFFERENCE, number), *both))
             if metric.of_cost:  # Fieller's will follow
                 results.withhold((SeriesKind.REDUCTION, number), m, on)
             elif metric.column.cost:
-                series.append(((SeriesKind.REDUCTION, number), both))
-        for slot, clusters in series:
+                series.append(((SeriesKind.REDUCTION, number), *both))
+        for slot, clusters, kish in series:
             at = (*slot, m, on)
             variance = jackknife_variance(first[at], second[at], clusters)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
                 rate, most = results.value[at], sample.most_trials(m, on)
-                low, high = korn_graubard(rate, variance, most, clusters, settings.level)
+                low, high = korn_graubard(rate, variance, most, kish, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
-                rare = few_events(rate, variance, most, clusters)
+                rare = few_events(rate, kish)
                 results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
-                _student(corner, slot, m, on, variance, clusters)
+                _student(corner, slot, m, on, variance, kish)
             if slot[0] is SeriesKind.DIFFERENCE:
-                _pairs_of_clusters(corner, slot, m, on, variance, clusters)
-            _mark(corner, slot, m, on, clusters)
+                _pairs_of_clusters(corner, slot, m, on, variance, clusters, kish)
+            _mark(corner, slot, m, on, kish)
             results.withhold(slot, m, on[clusters < FEWEST_CLUSTERS])
 
 
-def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
+def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, kish: Floats) -> None:
     """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
     Tango's with them as trials.
 
-    Costs that do not differ keep the bootstrap's limits, without width.
+    Means of costs are skew: theirs are on the scale of the logarithm. F1s have Wilson's, with as many trials as their
+    variance is worth. Costs that do not differ keep the
+    bootstrap's limits, without width.
     """
     sample, results, level = corner.sample, corner.results, corner.settings.level
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
-    low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
+    low, high, p_value = (ends[~still] for ends in student(value, variance, kish, level))
     share = sample.metrics[m].column.share or sample.is_rate(m)
     if share and slot[0] is not SeriesKind.REDUCTION:
         low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
+    if slot[0] is SeriesKind.VALUE and sample.metrics[m].of_cost and not share:
+        value = value[~still]
+        low, high = (np.where(value > 0, value * np.exp(end / value - 1), end) for end in (low, high))
+    if slot[0] is SeriesKind.VALUE and isinstance(sample.metrics[m], F1):
+        rate, most = value[~still], np.full(len(low), np.inf)
+        trials = worth_in_trials(rate * (1 - rate), variance[~still], most, kish[~still], level)
+        low, high = wilson_limits(rate * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
     if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
         return
-    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    trials, value = np.maximum(kish[still], 1), results.value[(*slot, m, on[still])]
     if slot[0] is SeriesKind.VALUE:
-        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        limits = clopper_pearson(np.clip(value, 0.0, 1.0) * trials, trials, (1 - level) / 2)
         results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
-    moved = np.clip(value[still], -1.0, 1.0)
+    if isinstance(sample.metrics[m], F1):
+        trials = sample.counts[m, on[still]].astype(np.float64)
+    moved = np.clip(value, -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
 
 
-def _pairs_of_clusters(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints) -> None:
+def _pairs_of_clusters(
+    corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Floats, kish: Floats
+) -> None:
     """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
 
     A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
     Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
-    as the variance over clusters is worth: there Student's end too soon.
+    as the variance over clusters is worth: there Student's end too soon. So they do on both sides, and are marked,
+    where few graded values differ: these, as a judge's, vary far less than trials.
     """
     pairs, results, level = corner.pairs, corner.results, corner.settings.level
     number, value = slot[1], results.value[(*slot, m, on)]
     one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
     few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
     few &= (one + two > 0) & (clusters > 1)
+    scan, statistics = corner.sample.scan, [corner.sample.metrics[m].statistics(p)[0] for p in on.tolist()]
+    integer = scan.integer[[scan.index[statistic] for statistic in statistics]]
+    graded = ~(integer & integer[on == corner.plan.references[number]])
+    scarce, few = few & graded, few & ~graded
     if few.any():
         p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
         results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
-    unequal = np.abs(one - two) > 0  # not where they are unknown
+    unequal = (np.abs(one - two) > 0) | scarce  # not where they are unknown
     rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        size = worth_in_trials(
-            moved / trials[rest], variance[rest], corner.sample.counts[m, on[rest]], clusters[rest], level
-        )
+        most = np.where(graded, np.inf, corner.sample.counts[m, on])[rest]
+        sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
+        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
-        at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
-        results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
-        results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
+        at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
+        results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
+        results.high[at] = np.where(losing & ~both, results.high[at], np.fmax(results.high[at], high))
+        results.method[at] = np.where(both, STUDENT_FEW, results.method[at])
 
 
-def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, clusters: Ints) -> None:
+def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
     """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
     and of differences of rates of other examples with few events.
     """
     sample, pairs, results = corner.sample, corner.pairs, corner.results
     metric, kind = sample.metrics[m], slot[0]
-    few = clusters < FEW_CLUSTERS
+    few = kish < FEW_CLUSTERS
     if metric.column.cost and not metric.column.rate:
-        few |= clusters < FEW_UNITS
+        few |= kish < FEW_UNITS
     elif isinstance(metric, F1):
         few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, np.maximum(clusters[few], 1), corner.settings.level)
+            low, high = tango(0, 0, sample.counts[m, on[few]], corner.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -251,11 +279,11 @@ def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, clusters: Ints) -> None
 
 
 def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
-    """Whether exactly one of two policies is right on fewer than 30 examples, as far as is known."""
+    """Whether exactly one of two policies is right on fewer than 20 examples, as far as is known."""
     right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
     if not right:
         return np.ones(len(on), bool)
-    return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)
+    return ~(pairs.examples[slot[1], right[0], on] >= FEW_PAIRS)
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
@@ -268,11 +296,12 @@ def _quotients(corner: _Corner) -> None:
     The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
     reduction is that of the difference, since both are 0 together.
     """
-    results, method = corner.results, few_or("fieller", corner.sample.units.count)
+    results, method = corner.results, few_or("fieller", corner.sample.units.kish)
     cells = list(_cells(corner))
     if not cells:
         return
-    low, high = fieller_limits(joined([pairs for *_, pairs in cells]), corner.settings.level)  # roots of all at once
+    pairs = joined([pairs for *_, pairs in cells])  # roots of all at once
+    low, high = fieller_limits(pairs, corner.settings.level, corner.sample.units.kish)
     ends = np.cumsum([len(on) for _, _, on, _ in cells])[:-1]
     for (slot, m, on, _), least, most in zip(cells, np.split(low, ends), np.split(high, ends), strict=True):
         if slot[0] is SeriesKind.REDUCTION:

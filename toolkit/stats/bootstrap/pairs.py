@@ -122,7 +122,7 @@ def moves_of(move: Floats) -> Floats:
     return np.stack([up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1)])
 
 
-def few_clusters_differ(examples: Floats, clusters: Floats, of: Ints | int) -> NDArray[np.bool_]:
+def few_clusters_differ(examples: Floats, clusters: Floats, of: Floats | int) -> NDArray[np.bool_]:
     """Whether too few examples, or clusters of so many, tell two rates apart for these to show how much they vary.
 
     So it is with fewer than twenty examples, and fewer than twenty clusters that are not half of all.

@@ -48,21 +48,41 @@ class WholeSample:
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
         """Events and trials for the score interval of a rate that needs one, else None.
 
-        With fewer than ten of either kind, of independent examples. Shares of an example, as means over orders are,
-        vary less than outcomes of 0 and 1 with the same mean: their interval is wider than need be.
+        With fewer than ten of either kind, of independent examples that are 0 or 1.
         """
         one = self.metrics[metric]
         if not (one.column.rate and self.independent and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
         events, count = self.rate(metric, policy)
-        few = self.scan.reach[number] <= 1 and min(events, count - events) < MIN_EVENTS
+        few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
         return (events, count) if few else None
 
     def rate(self, metric: int, policy: int) -> tuple[float, int]:
         """Events and trials of a rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.total[number]), int(self.counts[metric, policy])
+
+    def graded(self, metric: int) -> tuple[Ints, Floats]:
+        """Policies (P,) whose values of a rate lie between 0 and 1 on some example, and (4, P) their means, the means
+        of the squares, how many examples are known, and how many of these are not 0, or not 1, if these are fewer.
+        """
+        one, index = self.metrics[metric], self.scan.index
+        on = np.flatnonzero(self.rows[metric] & (self.counts[metric] > 1)) if one.column.rate else np.zeros(0, np.int64)
+        value, weight = (
+            np.array([[index[s] for s in one.statistics(p)] for p in on.tolist()], np.int64).reshape(-1, 2).T
+        )
+        some = ~self.scan.binary[value] & (self.scan.reach[value] <= 1) & self.scan.binary[weight]
+        on, value, weight = on[some], value[some], weight[some]
+        sums = np.zeros((3, len(on)))
+        for start in range(0, len(on), SCAN_ROWS):
+            cut = slice(start, start + SCAN_ROWS)
+            wanted, place = np.unique(np.concatenate([value[cut], weight[cut]]), return_inverse=True)
+            for rows in self.units.example_rows([self.scan.statistics[i] for i in wanted]):
+                x, known = rows[place].reshape(2, -1, rows.shape[1])
+                sums[:, cut] += (x**2).sum(axis=1), (x > 0).sum(axis=1), (known > x).sum(axis=1)
+        n = self.scan.total[weight]
+        return on, np.stack([self.scan.total[value] / n, sums[0] / n, n, np.minimum(sums[1], sums[2])])
 
     def is_rate(self, metric: int) -> bool:
         """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""
@@ -80,22 +100,24 @@ class WholeSample:
         value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
         return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
 
-    def known_units(self) -> Ints:
-        """Resampling units with a value of each metric of each policy, (metrics, policies)."""
+    def known_units(self) -> tuple[Floats, Floats]:
+        """Resampling units with a value of each metric of each policy, and how many of equal size these are worth;
+        (metrics, policies) each.
+        """
         counted = {
             (m, p): self.scan.index[one.counted(p)[0]]
             for m, one in enumerate(self.metrics)
             for p in np.flatnonzero(self.rows[m]).tolist()
         }
         numbers = np.unique(list(counted.values())).astype(np.int64)
-        counts = np.zeros(len(self.scan.statistics), np.int64)
+        sums = np.zeros((2, len(self.scan.statistics)))
         statistics = [self.scan.statistics[i] for i in numbers]
         for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
-            counts[numbers[part]] += (rows > 0).sum(axis=1)
-        known = np.zeros(self.rows.shape, np.int64)
+            sums[:, numbers[part]] += (rows > 0).sum(axis=1), (rows**2).sum(axis=1)
+        count, kish = np.zeros((2, *self.rows.shape))
         for place, number in counted.items():
-            known[place] = counts[number]
-        return known
+            count[place], kish[place] = sums[0, number], self.scan.total[number] ** 2 / max(sums[1, number], 1.0)
+        return count, kish
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
         """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""

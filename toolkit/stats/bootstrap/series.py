@@ -35,7 +35,7 @@ BATCH_BYTES = 12 * 2**20
 METHOD_NAMES = (
     None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
-    "bca_tail", "korn-graubard_few", "t_few",
+    "bca_tail", "korn-graubard_few", "t_few", "graded", "graded_few",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
 
@@ -307,6 +307,6 @@ def _sum_up(
                 results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 
 
-def few_or(method: str, units: int) -> str:
+def few_or(method: str, units: float) -> str:
     """The method's name, and that of its marked intervals where there are few units."""
     return f"{method}_few" if units < FEW_UNITS else method

@@ -15,11 +15,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.limits.clusters import FEWEST_CLUSTERS, jackknife_variance, korn_graubard, student
+from toolkit.stats.limits.clusters import (
+    FEW_GRADED,
+    FEW_OFF,
+    FEWEST_CLUSTERS,
+    graded_limits,
+    jackknife_variance,
+    korn_graubard,
+    student,
+)
 from toolkit.stats.limits.intervals import MIN_EVENTS, clip_limits, clopper_pearson, wilson
 from toolkit.stats.limits.studentised import Spread, studentised_limits
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Resamples, Settings
+from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.spill import Floats, Ints
 
 
@@ -111,6 +120,7 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     estimates = {name: means(steps, name) for name in (*names, *steps.among)}
     known = {name: steps.known(name) for name in estimates}
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
+    kish = {name: kish_number(steps.unit[on]) for name, on in known.items() if units[name]}
     drawn = int(steps.unit.max(initial=-1)) + 1
     draws = _draws(steps, names, drawn, settings) if drawn > 1 else {}
     by_name, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
@@ -120,15 +130,15 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
             by_name[name] = MetricBand(estimate, n, *np.full((4, len(estimate)), np.nan))
             continue
         top, of = steps.among.get(name, (name, None))
-        trials = np.full(len(estimate), float(units[name])) if of is None else units[name] * estimates[of]
+        trials = np.full(len(estimate), kish[name]) if of is None else kish[name] * estimates[of]
         values = draws[name] if of is None else ratio(draws[top], draws[of])
-        limits = _limits(steps, name, values, estimate, trials if top in steps.rate else None, units[name], settings)
+        limits = _limits(steps, name, values, estimate, trials if top in steps.rate else None, kish[name], settings)
         by_name[name] = MetricBand(estimate, n, *limits)
     return by_name
 
 
 def _limits(
-    steps: GateSteps, name: str, values: Floats, estimate: Floats, trials: Floats | None, units: int,
+    steps: GateSteps, name: str, values: Floats, estimate: Floats, trials: Floats | None, kish: float,
     settings: Settings,
 ) -> Floats:  # fmt: skip
     """Pointwise limits and those of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there is no estimate.
@@ -143,7 +153,7 @@ def _limits(
         limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
         limits[:2] = _point_limits(steps, name, estimate, limits[0], limits[1], settings.level)
         low, high = limits[:2, on]
-        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, settings.level)
+        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], kish, settings.level)
         limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
     return limits
 
@@ -180,16 +190,16 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     return made
 
 
-def _band(values: Floats, estimate: Floats, trials: Floats | None, units: int, level: float) -> tuple[Floats, Floats]:
-    """Limits that hold the whole curve, from draws (B, points) that resample so many units.
+def _band(values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float) -> tuple[Floats, Floats]:
+    """Limits that hold the whole curve, from draws (B, points) that resample units with so high a `kish_number`.
 
-    The variance is estimated from the units, few where they are clusters: it is taken with the divisor units - 1, and
+    The variance is estimated from the units, few where they are clusters: it is taken with the divisor kish - 1, and
     the critical value from Student's t with so many degrees of freedom at the level that it has in the normal
     distribution. For rates that is Korn and Graubard's effective sample size (Survey Methodology 24, 1998).
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
-    spread = np.nanstd(values, axis=0) * np.sqrt(units / (units - 1))
+    spread = np.nanstd(values, axis=0) * np.sqrt(kish / max(kish - 1, 1))
     moves = spread > 1e-12
     if not moves.any() and trials is None:
         return estimate.copy(), estimate.copy()
@@ -197,7 +207,7 @@ def _band(values: Floats, estimate: Floats, trials: Floats | None, units: int, l
     largest = np.fmax.reduce(deviation, axis=1, initial=0.0)
     alone = float(ndtri((1 + level) / 2))
     critical = max(float(np.quantile(largest, level)), alone) if moves.any() else alone
-    student = -float(stdtrit(units - 1, ndtr(-critical)))
+    student = -float(stdtrit(max(kish - 1, 1), ndtr(-critical)))
     if trials is None:
         return estimate - student * spread, estimate + student * spread
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -245,6 +255,13 @@ def _few_events(
     for p in np.flatnonzero(few).tolist():
         some = trials[p] > 1
         low[p], high[p] = wilson(float(events[p]), float(trials[p]), level) if some else (math.nan, math.nan)
+    square = steps.totals(top, on, np.square)
+    if of is None and trials[0] > 1 and (np.abs(square - events) > 1e-9).any():
+        mean = events / trials
+        near = np.rint(np.minimum(*(steps.totals(top, on, of) for of in (np.ceil, lambda x: np.ceil(1 - x)))))
+        ends = graded_limits(mean, square / trials, trials, near, level)
+        which = (np.abs(square - events) > 1e-9) & (ends[2] | (trials < FEW_GRADED) | (near < FEW_OFF))
+        low, high = (np.where(which, one, other) for one, other in zip(ends, (low, high), strict=False))
     return low, high
 
 
@@ -253,13 +270,14 @@ class _LeftOut:
     """What the units say of a value at every point, (P + 1,) each.
 
     `first`, `second`: sums of d and d², d being what leaving a unit out adds to the value; `spread`: of what each unit
-    adds to the value, as in tables; `units`: that have a part in it.
+    adds to the value, as in tables; `units`: that have a part in it, and their `kish_number`.
     """
 
     first: Floats
     second: Floats
     spread: Spread
     units: Floats
+    kish: Floats
 
     @classmethod
     def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
@@ -275,7 +293,7 @@ class _LeftOut:
         examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
         wholes = [steps.totals(name, on)[:, None] for name in names]
         whole: Floats = wholes[-1] if of is not None else np.full((shape[0], 1), examples.sum())
-        sums, known = np.zeros((4, shape[0])), np.zeros(shape[0])
+        sums, known = np.zeros((4, shape[0])), np.zeros((2, shape[0]))
         for start in range(0, len(units), CHUNK):
             cut = slice(start, start + CHUNK)
             mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, base, strict=True)]
@@ -283,8 +301,9 @@ class _LeftOut:
             d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
             sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3)]
-            known += (counted > 0).sum(axis=1)
-        return cls(sums[0], sums[1], Spread(sums[2] / len(units), sums[3] / len(units)), known)
+            known += (counted > 0).sum(axis=1), (counted**2).sum(axis=1)
+        kish = ratio(whole[:, 0] ** 2, known[1])
+        return cls(sums[0], sums[1], Spread(sums[2] / len(units), sums[3] / len(units)), known[0], kish)
 
 
 def _korn_graubard(
@@ -298,7 +317,7 @@ def _korn_graubard(
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)
     most = np.where(parts < 0.5, count, np.inf)
-    ends[:, known] = korn_graubard(estimate[known], variance[known], most[known], left.units[known], level)
+    ends[:, known] = korn_graubard(estimate[known], variance[known], most[known], left.kish[known], level)
     return ends
 
 
@@ -307,5 +326,7 @@ def _cost(steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _
         ends = np.array(studentised_limits(estimate, low, high, left.spread))
     else:
         variance = jackknife_variance(left.first, left.second, left.units)
-        ends = np.array(student(estimate, variance, left.units, level)[:2])
+        ends = np.array(student(estimate, variance, left.kish, level)[:2])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = np.where(estimate > 0, estimate * np.exp(ends / estimate - 1), ends)
     return np.where(left.spread.second > STILL * estimate**2, ends, (low, high))

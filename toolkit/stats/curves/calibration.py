@@ -14,6 +14,7 @@ from toolkit.stats.curves.arrays import Interval, interval, unit_numbers
 from toolkit.stats.limits.clusters import worth_in_trials
 from toolkit.stats.limits.intervals import ResampledValues, wilson
 from toolkit.stats.metrics.resamples import Resamples, Settings
+from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.spill import Floats, Ints
 
 BINS = 10
@@ -142,8 +143,9 @@ LEAST, LEAST_CLUSTERS = 20, 10
 class ClusteredCalibration:
     """How well scores tell the chance of being right. `ece` and `bins` are of ten bins of equal width.
 
-    `chance`: the ECE that calibrated scores would have on average, by luck alone. Where scores are no probabilities,
-    `brier`, `ece` and `chance` are None, and there are no bins.
+    `ece`: less its bias, with what the data do not rule out; from 0 on where they cannot tell it from 0. `chance`: the
+    ECE that calibrated scores would have on average, by luck alone. Where scores are no probabilities, `brier`, `ece`
+    and `chance` are None, and there are no bins.
     """
 
     n: int
@@ -166,8 +168,7 @@ def clustered_calibration(
 ) -> ClusteredCalibration:
     """Calibration of at least one score (N,), each right (1) or not (0); `cluster` are resampled together.
 
-    Intervals of Brier score and ECE are percentiles of resampled ones. Resampling adds luck to an ECE, so that its
-    interval says nothing where it is hardly above `chance`.
+    The interval of the Brier score is of percentiles of resampled ones; for that of the ECE see `_ece`.
     """
     score, label = np.asarray(scores, np.float64), np.asarray(right, np.float64)
     units = unit_numbers(cluster)
@@ -177,11 +178,11 @@ def clustered_calibration(
     if not whole.bins:
         return ClusteredCalibration(*plain, None, None)
     place = _bin_places(score)
-    brier, ece = _resampled(score, label, units, place, settings)
+    brier = _brier(score, label, units, settings)
     return ClusteredCalibration(
         *plain,
         Interval(whole.brier, *brier, size, "percentile"),
-        Interval(whole.ece, *ece, size, "percentile"),
+        _ece(whole.ece, score, label, units, place, settings),
         _chance(score, label, units, place),
         tuple(_bin(i, score[place == i], label[place == i], units[place == i], settings.level) for i in range(BINS)),
     )
@@ -200,7 +201,7 @@ def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -
         d = np.bincount(units, weights=values - rate, minlength=size)
         variance = np.array([size / max(size - 1, 1) * float((d**2).sum()) / n**2])
         single, most = np.array([rate * (1 - rate)]), np.array([n])
-        trials = float(worth_in_trials(single, variance, most, np.array([size]), level)[0])
+        trials = float(worth_in_trials(single, variance, most, np.array([kish_number(units)]), level)[0])
     low, high = wilson(rate * trials, trials, level)
     return Interval(rate, low, high, n, "wilson")
 
@@ -213,34 +214,72 @@ def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -
     return ScoreBin(number / BINS, (number + 1) / BINS, mean, share, len(score), clusters)
 
 
+def _deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple[Floats, Floats]:
+    """What each bin adds to score − label, over the number of scores (BINS,), and its covariance over clusters."""
+    size = int(units.max()) + 1
+    sums = np.zeros((size, BINS))
+    np.add.at(sums, (units, place), (score - label) / len(score))
+    centred = sums - sums.mean(axis=0)
+    return sums.sum(axis=0), size / max(size - 1, 1) * centred.T @ centred
+
+
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:
     """The mean of the ECE were every bin's deviation normal about 0, with its variance over clusters."""
-    size = int(units.max()) + 1
-    if size < 2:
+    if int(units.max()) < 1:
         return None
-    sums = np.zeros((BINS, size))
-    np.add.at(sums, (place, units), score - label)
-    centred = sums - sums.mean(axis=1, keepdims=True)
-    spread = np.sqrt(size / (size - 1) * (centred**2).sum(axis=1))  # of a bin's sum of deviations
-    return float(np.sqrt(2 / np.pi) * spread.sum() / len(score))
+    _, covariance = _deviations(score, label, units, place)
+    return float(np.sqrt(2 / np.pi) * np.sqrt(np.diag(covariance)).sum())
 
 
-def _resampled(
-    score: Floats, label: Floats, units: Ints, place: Ints, settings: Settings
-) -> tuple[tuple[float | None, float | None], tuple[float | None, float | None]]:
-    """Percentile limits of the Brier score and of the ECE."""
+HALVINGS = 16
+"""Steps by which a limit of the ECE is searched between 0 and 1."""
+
+
+def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, settings: Settings) -> Interval:
+    """The ECE less its bias, and all true ones that a test does not rule out.
+
+    Luck adds to an ECE, and resampling adds it again: percentiles of resampled ones hold a true ECE of 0 never. The
+    bias is what normal deviations, with the covariance of the bins over clusters, add to the observed ones (A. Kumar,
+    P. Liang and T. Ma, NeurIPS 2019). A true ECE is retained where the observed one is in the central part of those of
+    bins that deviate by so much in all, and by normal luck. They do so as observed, or all bins alike: the interval
+    holds what either retains. No bin varies less than tosses with its share, two more of them made up, one right.
+    """
+    size, n = int(units.max()) + 1, len(score)
+    if size < 2:
+        return Interval(plain, None, None, size, None)
+    moved, covariance = _deviations(score, label, units, place)
+    count, right = np.bincount(place, minlength=BINS), np.bincount(place, weights=label, minlength=BINS)
+    share, diagonal = (right + 1) / (count + 2), np.diag_indices(BINS)
+    covariance[diagonal] = np.maximum(covariance[diagonal], count * share * (1 - share) / n**2)
+    values, vectors = np.linalg.eigh(covariance)
+    normal = np.random.default_rng([settings.seed, BINS]).standard_normal((settings.resamples, BINS))
+    drawn = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    estimate = max(0.0, 2 * plain - float(np.abs(moved + drawn).sum(axis=1).mean()))
+    directions = [count / n] if not plain else [count / n, moved / plain]
+    tails = (1 - settings.level) / 2, (1 + settings.level) / 2
+    ends = [[_retained(plain, one, drawn, tail) for one in directions] for tail in tails]
+    return Interval(estimate, min(*ends[1], estimate), max(*ends[0], plain), size, "inverted")
+
+
+def _retained(plain: float, direction: Floats, drawn: Floats, tail: float) -> float:
+    """The true ECE at which the observed one is the quantile `tail` of those drawn; 0 where it is so little at 0."""
+
+    def reaches(true: float) -> bool:
+        return bool(np.quantile(np.abs(true * direction + drawn).sum(axis=1), tail) >= plain)
+
+    low, high = 0.0, 0.0 if reaches(0.0) else 1.0
+    for _ in range(HALVINGS if high else 0):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def _brier(score: Floats, label: Floats, units: Ints, settings: Settings) -> tuple[float | None, float | None]:
+    """Percentile limits of the Brier score."""
     size = int(units.max()) + 1
     if size < 2:
-        return (None, None), (None, None)
-    sums = np.zeros((size, BINS + 2))  # by cluster: score − label of each bin, squared errors, how many
-    np.add.at(sums, (units, place), score - label)
-    sums[:, BINS] = np.bincount(units, weights=(score - label) ** 2, minlength=size)
-    sums[:, BINS + 1] = np.bincount(units, minlength=size)
-    parts = [counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).by_rows()]
-    drawn = np.concatenate(parts)
-    total = drawn[:, -1]
-    values = np.stack([drawn[:, BINS] / total, np.abs(drawn[:, :BINS]).sum(axis=1) / total])
-    ordered = ResampledValues.of(values)
-    low, high = ordered.percentile(settings.level)
-    (brier, ece) = [(float(low[i]), float(high[i])) if ordered.enough[i] else (None, None) for i in range(2)]
-    return brier, ece
+        return None, None
+    sums = np.stack([np.bincount(units, weights=(score - label) ** 2), np.bincount(units)], axis=1)
+    drawn = np.concatenate([counts @ sums for counts in Resamples(size, settings.resamples, settings.seed).by_rows()])
+    low, high = ResampledValues.of((drawn[:, 0] / drawn[:, 1])[None]).percentile(settings.level)
+    return float(low[0]), float(high[0])

@@ -64,13 +64,16 @@ def moment_sums(x: Floats, y: Floats) -> Floats:
     return np.stack(np.broadcast_arrays(*sums))
 
 
-def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tuple[Floats, Floats]:
+def fieller_limits(
+    pairs: PairMoments, level: float, kish: float | None = None, tails: bool = True
+) -> tuple[Floats, Floats]:
     """Limits of mean x / mean y; NaN where mean y is not significantly different from 0, so that no limit exists.
 
-    `tails`: whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
+    `kish`: of how many clusters of equal size the units are worth; one less are the degrees of freedom. `tails`:
+    whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
-    student, normal = single_critical(level, pairs.units), NORMAL.inv_cdf((1 + level) / 2)
+    student, normal = single_critical(level, kish or pairs.units), NORMAL.inv_cdf((1 + level) / 2)
     ends = [_end(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]

@@ -203,14 +203,14 @@ def clip_limits(value: Floats, low: Floats, high: Floats, least: float, most: fl
     return np.where(there, np.maximum(low, least), low), np.where(there, np.minimum(high, most), high)
 
 
-def shared_level(critical: float, units: int) -> float:
+def shared_level(critical: float, units: float) -> float:
     """Level of a single interval with a shared critical value."""
     from scipy.special import stdtr
 
     return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
 
 
-def single_critical(level: float, units: int) -> float:
+def single_critical(level: float, units: float) -> float:
     """Critical value of a single interval at this level."""
     from scipy.special import stdtrit
 
@@ -222,13 +222,13 @@ def both_tails(size: Floats) -> Floats:
     return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
 
 
-def normal_size(size: Floats, freedom: int) -> Floats:
+def normal_size(size: Floats, freedom: float) -> Floats:
     """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
     freedom = max(freedom, 1)
     return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
 
 
-def student_size(size: Floats, freedom: int) -> Floats:
+def student_size(size: Floats, freedom: float) -> Floats:
     """The reverse of `normal_size`."""
     size = size * (8 * freedom + 3) / (8 * freedom + 1)
     return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))

@@ -77,7 +77,7 @@ def pair_differences(
     difference = sign * tests.difference[place]
     half = tests.critical * tests.error[place]
     low, high, p_value = difference - half, difference + half, tests.p_value[place]
-    method = np.full(len(first), MAX_T_FEW if _few(sample, column, units) else MAX_T, dtype="U12")
+    method = np.full(len(first), MAX_T_FEW if _few(sample, column) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
@@ -89,11 +89,12 @@ def pair_differences(
             more, less = up, down = _tables(sample, store, metric, pairs)
             few, trials, counted = more + less < FEW_PAIRS, n.astype(np.float64), ~np.isnan(more)
         else:
-            (more, less, up, down), trials, few = _tables_of_clusters(sample, store, metric, pairs)
+            (more, less, up, down), trials, few, graded = _tables_of_clusters(sample, store, metric, pairs)
+            method[graded] = MAX_T_FEW
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
-            level = shared_level(tests.critical, units)
+            level = shared_level(tests.critical, sample.units.kish)
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
@@ -111,11 +112,11 @@ def pair_differences(
     )
 
 
-def _few(sample: WholeSample, column: OutcomeColumn, units: int) -> bool:
+def _few(sample: WholeSample, column: OutcomeColumn) -> bool:
     """Whether max-t limits are of so few units that they are marked."""
-    if column.cost and units < FEW_UNITS:
+    if column.cost and sample.units.kish < FEW_UNITS:
         return True
-    return units < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
+    return sample.units.kish < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
 def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
@@ -135,9 +136,9 @@ def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, I
 
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
     """Of clusters as trials: gains, losses, and in how many there is more, and less (4, pairs); trials, and whether few
-    differ (pairs,). NaN where the two are no rates of the same examples, or many clusters differ.
+    differ, in 0 and 1 or in graded values (pairs,). NaN where they are no rates of the same examples, or many differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -146,7 +147,7 @@ def _tables_of_clusters(
     trials, few = np.full(len(first), np.nan), np.zeros(len(first), bool)
     alike = np.flatnonzero(weight[first] == weight[second])
     if not sample.is_rate(metric) or not len(alike):
-        return counts, trials, few
+        return counts, trials, few, few
     wanted = np.unique(np.concatenate([value[first[alike]], value[second[alike]], weight[first[alike]]]))
     sums = np.concatenate(list(sample.units.chunks([scan.statistics[i] for i in wanted])), axis=1)
     rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
@@ -158,11 +159,10 @@ def _tables_of_clusters(
     for some in (near[start : start + step] for start in range(0, len(near), step)):
         counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
-    agree = counts[0] + counts[1] == 0
     counts[:2, alike] *= size / square
     trials[alike] = size**2 / square
-    trials[agree] = sample.units.count
-    return counts, trials, few
+    graded = ~(scan.integer[value[first]] & scan.integer[value[second]])
+    return counts, trials, few & ~graded, few & graded
 
 
 def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:

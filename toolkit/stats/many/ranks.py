@@ -252,14 +252,15 @@ def _baseline_limits(
     """
     slot = (SeriesKind.DIFFERENCE, 0, metric)
     value, low, high = results.value[slot], results.low[slot], results.high[slot]
-    single = single_critical(settings.level, sample.units.count)
+    single = single_critical(settings.level, sample.units.kish)
     wider = max(1.0, critical / single) if critical == critical else 1.0
     least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
     one, two = pairs.first[0, metric], pairs.second[0, metric]
     on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one))
     if len(on) and critical == critical:
-        level = max(settings.level, shared_level(critical, sample.units.count))
-        least[on], most[on] = tango(one[on], two[on], sample.counts[metric, on], level)
+        level = max(settings.level, shared_level(critical, sample.units.kish))
+        trials = pairs.trials[0, metric, on] if not sample.independent else sample.counts[metric, on]
+        least[on], most[on] = tango(one[on], two[on], trials, level)
     if sample.metrics[metric].column.share:
         least, most = np.maximum(least, -1.0), np.minimum(most, 1.0)
     return np.where(np.isnan(low), np.nan, [least, most])

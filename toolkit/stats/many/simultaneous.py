@@ -74,13 +74,15 @@ class JointEstimates:
     """Estimates of K policies on the same units. Of each, more is better.
 
     `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are;
-    `trials`: where all values are shares of the same examples, each a unit with 0 or 1, how many these are; `sums` (K,
-    units): where the units are clusters of examples of which all values are shares, the sums over each.
+    `kish`: how many of equal size these are worth; `trials`: where all values are shares of the same examples, each a
+    unit with 0 or 1, how many these are; `sums` (K, units): where the units are clusters of examples of which all
+    values are shares, the sums over each.
     """
 
     value: Floats
     covariance: Floats
     units: int
+    kish: float
     trials: int | None = None
     sums: Floats | None = None
 
@@ -248,13 +250,13 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     freedom, and put on the scale of the normal distribution. Where fewer than ten examples, or clusters, tell 0/1
     outcomes apart, McNemar's exact test must do so too.
     """
-    freedom = max(estimates.units - 1, 1)
+    freedom = max(estimates.kish - 1, 1)
     difference = estimates.value[first] - estimates.value[second]
     error = estimates.errors(first, second)
     left = error > 0
     size = np.zeros(len(first))
     np.divide(np.abs(difference), error, out=size, where=left)
-    if estimates.units < FEW_UNITS:
+    if estimates.kish < FEW_UNITS:
         return _bonferroni(estimates, first, second, difference, error, size, settings)
     size = normal_size(size, freedom)
     least = np.maximum(both_tails(size), estimates.exact(first, second))
@@ -287,7 +289,7 @@ def _bonferroni(
     """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
     from scipy.special import stdtr, stdtrit
 
-    freedom, pairs = max(estimates.units - 1, 1), max(1, int((error > 0).sum()))
+    freedom, pairs = max(estimates.kish - 1, 1), max(1, int((error > 0).sum()))
     alone = np.maximum(2 * stdtr(freedom, -size), estimates.exact(first, second))
     alone = np.where(error > 0, alone, 1.0)
     order = np.argsort(alone, kind="stable")
@@ -299,20 +301,20 @@ def _bonferroni(
     return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
-def _screened(gap: Floats, error: Floats, units: int) -> Floats:
+def _screened(gap: Floats, error: Floats, kish: float) -> Floats:
     """p-values (K,) of "could be the best", of more policies than can be paired.
 
     `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
     since any policy could have had the best estimate.
     """
     size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
-    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) / 2 * len(gap) * (len(gap) - 1))
+    return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) / 2 * len(gap) * (len(gap) - 1))
 
 
-def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
+def bonferroni(difference: Floats, error: Floats, kish: float) -> Floats:
     """Two-sided p-values (K,) of more differences to a policy named beforehand than can be taken together."""
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
-    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
+    return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) * max(1, len(error) - 1))
 
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
@@ -421,9 +423,9 @@ def told_apart(
             rows[2:4] = _winners(sample, series, merit, copies, leader, settings)
         if base >= 0:
             error, apart = _errors(sample, series, base), series.value - series.value[base]
-            rows[4] = bonferroni(apart, error, sample.units.count)
+            rows[4] = bonferroni(apart, error, sample.units.kish)
             size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
-            critical = float(student_size(np.array(size), max(sample.units.count - 1, 1)))
+            critical = float(student_size(np.array(size), max(sample.units.kish - 1, 1)))
             rows[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, rows[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
@@ -454,7 +456,7 @@ def _winners(
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     error = _errors(sample, series, leader)
-    p_value = _screened(merit[leader] - merit[some], error[some], sample.units.count) / SCREENING
+    p_value = _screened(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):
@@ -470,7 +472,8 @@ def _winners(
 def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
     """Of the series, each `merit` so much, with what exact tests of 0/1 outcomes take."""
     sums = _cluster_sums(sample, series)
-    return JointEstimates(merit, covariance, sample.units.count, _trials_of(sample, series), sums)
+    units = sample.units
+    return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
 
 
 def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:

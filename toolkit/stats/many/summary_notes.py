@@ -29,23 +29,24 @@ def notes_of(
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
-    yield from notes_on_units(n, sample.units.count)
+    yield from notes_on_units(n, sample.units.count, sample.units.kish)
     yield from _on_metrics(sample, results, settings)
     yield from on_seconds(sample)
     yield from _on_intervals(sample, results, references, settings)
 
 
-def notes_on_units(n: int, units: int) -> Iterator[Note]:
-    """What is said of n examples in so many resampling units; warnings where these are few clusters."""
+def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
+    """What is said of n examples in so many resampling units; warnings where these are, or are worth, few clusters."""
     clusters = f"{units} clusters of {n} examples"
+    clusters += f", worth {kish:.3g} of equal size" if units < n and kish < 0.95 * units else ""
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
     elif units < min(n, FEWEST_CLUSTERS):
         yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
     elif units < n:
-        if units < FEW_CLUSTERS:
+        if kish < FEW_CLUSTERS:
             yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
-        how = f"exact limits for rates, Student's t with {units - 1} degrees of freedom for all else"
+        how = f"exact limits for rates, Student's t with {max(kish - 1, 1):.3g} degrees of freedom for all else"
         yield note("clusters", f"{clusters}, which count as the trials: {how}")
 
 

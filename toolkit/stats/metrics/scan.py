@@ -24,10 +24,16 @@ TOTAL_BITS, SUM_BITS = 46, 40
 nothing over in them, and tables show far fewer."""
 
 
+def kish_number(unit: Ints) -> float:
+    """How many clusters of equal size those of the examples are worth, (Σn)²/Σn² (Kish); `unit` (E,)."""
+    _, sizes = np.unique(unit, return_counts=True)
+    return len(unit) ** 2 / float(sizes @ sizes)
+
+
 class Units:
     """The resampling units' statistics in fixed chunks: of the examples themselves, or of clusters of added examples.
 
-    `plain`: every example is a unit of its own, numbered in order.
+    `plain`: every example is a unit of its own, numbered in order; `kish`: see `kish_number`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,6 +43,7 @@ class Units:
         self.plain = np.array_equal(unit, np.arange(len(unit)))
         self._numbers = unit if self.plain else np.unique(unit)
         self.count = len(self._numbers)
+        self.kish = float(self.count) if self.plain else kish_number(unit)
 
     @property
     def most_statistics(self) -> int:
