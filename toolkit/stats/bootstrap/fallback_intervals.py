@@ -216,7 +216,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         trials = sample.counts[m, on[still]].astype(np.float64)
     moved = np.clip(value, -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
-    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, np.floor(trials)), 0.0), "tango")
 
 
 def _pairs_of_clusters(
@@ -370,6 +370,14 @@ def _f1s(corner: _Corner) -> None:
     f1_intervals(corner.sample, corner.plan, corner.results, corner.settings)
 
 
+def _nothing_paid(corner: _Corner) -> None:
+    """A cost that is 0 on all examples has no interval: what the next would cost is not seen."""
+    for m, metric in enumerate(corner.sample.metrics):
+        if metric.of_cost and not metric.column.rate:
+            slot = SeriesKind.VALUE, 0
+            corner.results.withhold(slot, m, np.flatnonzero(corner.results.value[(*slot, m)] == 0))
+
+
 def _clip(corner: _Corner) -> None:
     """Move impossible limits to the nearest possible value: no mean of a cost is below 0, no share beyond 0 and 1, no
     reduction above 100 %.
@@ -399,6 +407,7 @@ CHOICES: tuple[tuple[Callable[[_Corner], bool], Callable[[_Corner], None]], ...]
     (lambda corner: not corner.sample.independent, _clustered),  # Korn and Graubard, Student, Tango
     (lambda corner: corner.moments is not None, _quotients),  # Fieller
     (lambda corner: corner.sample.independent, _f1s),  # Wilson of Jaccard's index, delta method
+    (lambda corner: True, _nothing_paid),  # a dash
     (lambda corner: True, _clip),
 )
 """Which interval stands where: (condition, intervals), each in place of those before it, where it has any."""
