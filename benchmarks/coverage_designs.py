@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
-from toolkit.stats import OutcomeBlock, Settings
+from toolkit.stats import OutcomeBlock, Settings, auc_intervals
 from toolkit.stats.curves.calibration import clustered_calibration
 from toolkit.stats.metrics.scan import kish_number
 
@@ -296,6 +296,23 @@ def calibrated(first: float, second: float, true: float, traces: int = 1) -> Des
     return Design("ece", what, true, None, wide=True, limits=limits, sizes=SIZES[:3])
 
 
+def area(apart: float, share: float) -> Design:
+    """Scores of right ones that lie so many standard deviations above those of wrong ones; so many are right."""
+
+    def limits(rng: Generator, n: int, settings: Settings) -> tuple[Array, Array, Array]:
+        found = []
+        for _ in range(POLICIES):
+            right = rng.random(n) < share
+            found.append(auc_intervals(rng.normal(size=n) + apart * right, right, np.arange(n), settings=settings).auc)
+        low, high = (np.array([getattr(one, end) for one in found], np.float64) for end in ("low", "high"))
+        return low, high, np.array([str(one.method) for one in found])
+
+    truth = NormalDist().cdf(apart / math.sqrt(2))
+    return Design(
+        "auroc", f"{truth:.2f} in truth, {100 * share:g} % right", truth, None, limits=limits, sizes=SIZES[:3]
+    )
+
+
 # ---- clusters ----
 
 Weights = Callable[[int], Array]
@@ -386,6 +403,7 @@ DESIGNS: tuple[Design, ...] = (
     cost_pairs("Pareto, 2.2", "gamma, shape 2", reduction=True),
     per_right("lognormal, σ 1", 0.7),
     *(calibrated(2, 2, true, traces) for true in (0.0, 0.02, 0.05, 0.15) for traces in (1, 8)),
+    *(area(apart, share) for apart in (0.7, 1.5) for share in (0.5, 0.2)),
     *(calibrated(6, 1.2, true) for true in (0.0, 0.02, 0.05, 0.15)),
     *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),

@@ -188,7 +188,7 @@ def test_one_policy_in_two_results(result: Result, part: Result) -> None:
     assert made.examples is not None
     assert made.examples.is_empty()
     assert made.identical
-    assert made.table().below[0].startswith("Identical: the same traces, costs and answers on every example")
+    assert made.table().below[0].startswith("Identical: the same answers and costs on every example")
     shown = made.table().markdown()
     assert "best (first)" in shown
     assert "40 examples that only one of the results has are left out." in shown
@@ -264,7 +264,7 @@ def test_few_clusters_are_warned_of_above_all_pairs(log: Path, tmp_path: Path, c
     )
     shown = result.compare()
     assert f"{clusters} clusters of 240 examples" in "\n".join(shown.table().above)
-    for name in ("rank_low", "ties", "p_leader", "p_baseline", "baseline_low", "front_share"):
+    for name in ("rank_low", "ties", "p_leader", "p_baseline", "baseline_low"):
         assert result.ranks[name].is_null().all() == (clusters < 3), name
     assert shown.pairs["low"].is_null().all() == (clusters < 3)
     assert not (clusters < 3 and shown.pairs["differs"].any())

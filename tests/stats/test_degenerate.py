@@ -4,13 +4,13 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy.stats import beta, t
+from scipy.stats import beta, binom, t
 
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
 from toolkit.stats import Settings, draws, interval, newcombe, paired_interval, summarise, wilson
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.limits.intervals import ResampledValues
+from toolkit.stats.limits.intervals import ResampledValues, quantile_limits
 from toolkit.stats.metrics.resamples import Resamples
 from toolkit.stats.metrics.scan import significant
 
@@ -319,3 +319,35 @@ def test_tiny_values_are_not_rounded_away():
     got = interval(values)
     error = values.std() / np.sqrt(200)
     assert got.low == pytest.approx(values.mean() - 1.96 * error, abs=0.2 * error)
+
+
+def test_a_cost_of_nothing_has_no_interval(made, factory):
+    """Ten examples without a verification say nothing of what the next would cost; one that is constant is."""
+    values = {"correct": [np.tile([0, 1], 5)] * 2, "verifications": [np.zeros(10), np.full(10, 2.0)]}
+    for unit in (None, np.arange(10) // 2):
+        table = summarise(factory(made(values, unit)), ["a", "b"], settings=QUICK).summary
+        rows = [only(table, policy=policy, metric="verifications") for policy in ("a", "b")]
+        assert [(row["estimate"], row["low"], row["high"]) for row in rows] == [(0, None, None), (2, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("share", "size", "places"), [(0.5, 10, (2, 9)), (0.99, 367, (359, None)), (0.99, 368, (360, 368))]
+)
+def test_limits_of_quantiles_are_ordered_values(share, size, places):
+    """Of ten values the second and the ninth: below the median are at most one, or nine or more, with 11/1,024 each."""
+    values = np.arange(1.0, size + 1)
+    low, high = quantile_limits(values, share, 0.95)
+    assert (low, high) == places
+    assert binom.cdf(low - 1, size, share) <= 0.025 < binom.cdf(low, size, share)
+    if high is not None:
+        assert binom.cdf(high - 1, size, share) >= 0.975 > binom.cdf(high - 2, size, share)
+
+
+@pytest.mark.parametrize(("long", "carrying"), [(60.0, 2), (1.0, None)])
+def test_a_note_says_how_few_examples_carry_half_of_the_seconds(made, factory, long, carrying):
+    """Two time-outs of a minute beside 98 seconds: 120 of 218 s."""
+    seconds = np.r_[np.full(2, long), np.ones(98)]
+    one = made({"correct": [np.tile([0, 1], 50)], "latency_s": [seconds]})
+    notes = [note.text for note in summarise(factory(one), ["a"], settings=QUICK).notes if note.code == "long_calls"]
+    assert bool(notes) == (carrying is not None)
+    assert all(f"{carrying} of 100 examples carry half of the sum for `a`" in text for text in notes)

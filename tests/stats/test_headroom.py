@@ -7,8 +7,11 @@ import pytest
 from scipy.stats import t
 
 from tests.stats.test_pair_differences import store_of
+from toolkit.stats import Settings
 from toolkit.stats.limits.discordant import tango
 from toolkit.stats.many.headroom import captured
+
+SETTINGS = Settings(resamples=4000)
 
 
 def plain_fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -27,20 +30,23 @@ def test_shares_by_hand() -> None:
     base[:200] = 1
     policy[20:260] = 1
     oracle[:320] = 1
-    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, 0.95)
+    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
     assert found.room == pytest.approx(120 / 400)
     assert found.share.tolist() == pytest.approx([0, 40 / 120, 1])
     assert np.isnan(found.low[[0, 2]]).all()
     low, high = plain_fieller(policy - base, oracle - base)
-    # never inside Student's limits, and hardly outside where nothing is skew
-    assert low - 0.02 <= found.low[1] <= low + 1e-3
-    assert high - 1e-3 <= found.high[1] <= high + 0.02
+    # percentiles of the resampled ratio, which are near Fieller's limits
+    assert (found.low[1], found.high[1]) == (pytest.approx(low, abs=0.02), pytest.approx(high, abs=0.02))
+    assert found.method.tolist() == ["", "percentile", ""]
+    drawn = np.random.default_rng(1).multinomial(400, np.full(400, 1 / 400), size=4000)
+    ratio = (drawn @ (policy - base)) / (drawn @ (oracle - base))
+    assert (found.low[1], found.high[1]) == pytest.approx(tuple(np.quantile(ratio, [0.025, 0.975])), abs=0.02)
 
 
 def test_a_policy_worse_than_the_baseline_has_a_negative_share() -> None:
     base, policy, oracle = np.zeros((3, 400))
     base[:200], policy[:150], oracle[:300] = 1, 1, 1
-    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, 0.95)
+    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
     assert found.share[1] == pytest.approx(-0.5)
     assert found.high[1] < 0
 
@@ -48,9 +54,9 @@ def test_a_policy_worse_than_the_baseline_has_a_negative_share() -> None:
 def test_no_share_where_the_headroom_is_not_told_from_none() -> None:
     base, oracle = np.zeros((2, 400))
     base[:200], oracle[:202] = 1, 1
-    found = captured(store_of(np.stack([base, base, oracle])), "correct", 0, 2, 0.95)
+    found = captured(store_of(np.stack([base, base, oracle])), "correct", 0, 2, SETTINGS)
     assert np.isnan(found.share).all()
-    none = captured(store_of(np.stack([oracle, base, base])), "correct", 0, 2, 0.95)
+    none = captured(store_of(np.stack([oracle, base, base])), "correct", 0, 2, SETTINGS)
     assert none.room < 0
     assert np.isnan(none.share).all()
 
@@ -60,8 +66,8 @@ def test_clusters_are_the_units() -> None:
     rng = np.random.default_rng(1)
     correct = (rng.random((3, 60)) < [[0.4], [0.6], [0.95]]).astype(float)
     correct[2] = correct.max(axis=0)
-    plain = captured(store_of(correct), "correct", 0, 2, 0.95)
-    copied = captured(store_of(np.repeat(correct, 10, axis=1), np.repeat(np.arange(60), 10)), "correct", 0, 2, 0.95)
+    plain = captured(store_of(correct), "correct", 0, 2, SETTINGS)
+    copied = captured(store_of(np.repeat(correct, 10, axis=1), np.repeat(np.arange(60), 10)), "correct", 0, 2, SETTINGS)
     assert copied.low[1] == pytest.approx(plain.low[1])
     assert copied.high[1] == pytest.approx(plain.high[1])
 
@@ -72,7 +78,7 @@ def test_unjudged_examples_count_for_nobody() -> None:
     correct[2] = correct.max(axis=0)
     some = correct.copy()
     some[:, 60:] = np.nan
-    plain, less = (captured(store_of(one), "correct", 0, 2, 0.95) for one in (correct[:, :60], some))
+    plain, less = (captured(store_of(one), "correct", 0, 2, SETTINGS) for one in (correct[:, :60], some))
     assert less.share.tolist() == pytest.approx(plain.share.tolist())
     assert less.low[1] == pytest.approx(plain.low[1], abs=0.01)  # 79 degrees of freedom in place of 59
 
@@ -82,11 +88,22 @@ def test_limits_are_fiellers_own_and_few_differences_get_tangos() -> None:
     base, policy, oracle, same = np.zeros((4, 2000))
     base[:1000], policy[:1002], oracle[:1100] = 1, 1, 1
     same[:1000] = 1
-    found = captured(store_of(np.stack([base, policy, oracle, same])), "correct", 0, 2, 0.95)
+    found = captured(store_of(np.stack([base, policy, oracle, same])), "correct", 0, 2, SETTINGS)
     low, high = tango([2, 0], [0, 0], 2000)
     room = 100 / 2000
     plain = plain_fieller(policy - base, oracle - base)
-    assert found.few.tolist() == [False, True, False, True]
-    assert found.low[1] == pytest.approx(min(plain[0], low[0] / room), abs=1e-3)
-    assert found.high[1] == pytest.approx(max(plain[1], high[0] / room), abs=1e-3)
+    assert found.method.tolist() == ["", "tango", "", "tango"]
+    assert found.low[1] == pytest.approx(min(plain[0], low[0] / room), abs=3e-3)
+    assert found.high[1] == pytest.approx(max(plain[1], high[0] / room), abs=3e-3)
     assert (found.share[3], found.low[3], found.high[3]) == pytest.approx((0, low[1] / room, high[1] / room))
+
+
+def test_few_examples_of_the_oracle_alone_are_marked() -> None:
+    """49 that the oracle alone has right, of which the policy has 25: Fieller's limits, marked; with 50 percentiles."""
+    for alone, method in ((49, "headroom_few"), (50, "percentile")):
+        base, policy, oracle = np.zeros((3, 400))
+        base[:200], policy[:225], oracle[: 200 + alone] = 1, 1, 1
+        found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+        assert found.method[1] == method
+        plain = plain_fieller(policy - base, oracle - base)
+        assert (found.low[1], found.high[1]) == pytest.approx(plain, abs=1e-3 if alone < 50 else 0.03)

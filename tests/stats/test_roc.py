@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, auc, auc_intervals, auc_within, aucs_by_group
+from toolkit.stats.curves import roc
 from toolkit.stats.metrics.resamples import Resamples
 
 
@@ -68,7 +70,8 @@ def test_equals_the_loop_over_pairs(traces):
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_intervals_equal_loops_on_the_same_resamples(ties):
+def test_intervals_equal_loops_on_the_same_resamples(ties, monkeypatch):
+    monkeypatch.setattr(roc, "FEW_OF_A_KIND", 0)
     rng = np.random.default_rng(0)
     examples, size, resamples = 12, 5, 60
     group = np.repeat(np.arange(examples), size)
@@ -90,6 +93,27 @@ def test_intervals_equal_loops_on_the_same_resamples(ties):
     assert got.auc_within.estimate == pytest.approx(auc_within(scores, correct, group))
     limits = tuple(np.quantile(within, [0.025, 0.975]))
     assert (got.auc_within.low, got.auc_within.high) == pytest.approx(limits, rel=1e-6)
+
+
+def test_few_of_a_kind_have_delongs_variance_on_the_logit_scale():
+    """Each trace's share of the other class that it beats, by loops: variance S10/m + S01/n (DeLong 1988), but for the
+    divisors, 30/29 in place of 12/11 and 18/17.
+    """
+    rng = np.random.default_rng(5)
+    right = np.arange(30) % 5 < 2
+    scores = np.round(rng.normal(right, 1.0), 1)
+    good, bad = scores[right], scores[~right]
+    area = pairs_auc(scores, right)
+    beaten = [np.mean([(g > b) + 0.5 * (g == b) for b in bad]) for g in good]
+    beats = [np.mean([(g > b) + 0.5 * (g == b) for g in good]) for b in bad]
+    error = np.sqrt(30 / 29 * (np.var(beaten) / 12 + np.var(beats) / 18))
+    got = auc_intervals(scores, right, np.arange(30)).auc
+    half = t.ppf(0.975, 29) * error / (area * (1 - area))
+    low, high = (1 / (1 + np.exp(-(np.log(area / (1 - area)) + end))) for end in (-half, half))
+    assert (got.estimate, got.low, got.high) == pytest.approx((area, low, high))
+    assert got.method == "logit"
+    alone = auc_intervals([0, 0, 1, 1], [0, 0, 1, 1], np.arange(4)).auc  # every right one above every wrong one
+    assert (alone.estimate, alone.low, alone.method) == (1.0, None, None)
 
 
 def test_intervals_of_nothing_and_of_one_example():

@@ -45,7 +45,7 @@ FEW_CLUSTERS = {
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
 """The same where the examples are clustered."""
-IDENTICAL = "Identical: the same traces, costs and answers on every example; other examples may tell them apart."
+IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from replay.runs.saved.shown import policy_row
 from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
-from toolkit.notes import Note, Severity
+from toolkit.notes import Note
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
 from toolkit.show.ranking.ranking import ON_CLUSTERS, cell_of, reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
@@ -107,8 +107,8 @@ class Headroom:
         yield f"regret: points of accuracy below `{self.oracle}`. In brackets {100 * self.level:g} % intervals."
         if self.baseline is not None:
             yield (
-                f"of headroom: how far from `{self.baseline}` (0) to `{self.oracle}` (100); Fieller's interval. A dash "
-                "where the two are not told apart."
+                f"of headroom: how far from `{self.baseline}` (0) to `{self.oracle}` (100), a ratio of differences. "
+                "A dash where the two are not told apart."
             )
         if self.parts:
             yield (
@@ -249,18 +249,13 @@ def headroom(
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
     clustered = tuple(one for one in summary.notes if one.code in ON_CLUSTERS)
-    quotient = "fieller_few" if any(one.severity is Severity.WARNING for one in clustered) else "fieller"
     if begins is not None:
-        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings.level)
+        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
-        shares = pl.DataFrame(values, nan_to_null=True).with_columns(
-            measure=pl.lit(SHARE),
-            n=pl.lit(summary.judged),
-            method=pl.when(pl.col("low").is_not_null()).then(
-                pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit(quotient))
-            ),
+        shares = pl.DataFrame(values, nan_to_null=True).with_columns(measure=pl.lit(SHARE), n=pl.lit(summary.judged))
+        frames.append(
+            shares.with_columns(method=pl.Series([one or None for one in share.method.tolist()], dtype=pl.String))
         )
-        frames.append(shares)
     frames += [] if gaps is None else [gaps]
     places = {"policy": names, "measure": MEASURES}
     whole = pl.concat([frame.select(list(SCHEMA)).cast(SCHEMA) for frame in frames])  # type: ignore[arg-type]

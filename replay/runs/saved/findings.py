@@ -27,6 +27,7 @@ from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
 from toolkit.stats import Settings, Summary, differences, draws, summarise
+from toolkit.stats.limits.intervals import quantile_limits
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.work_places import scratch_folder
 
@@ -204,17 +205,27 @@ class Findings:
 
     @cached_property
     def seconds(self) -> pl.DataFrame:
-        """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
+        """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged.
+
+        `p50_low`, `p50_high` and so on: limits, of independent examples, by the order of the values.
+        """
         if self.saved_seconds is not None:
             return self.saved_seconds
         store = self.summariser.outcomes.statistics()
         rows = []
         for number, name in enumerate(self.summariser.names):
             values = np.concatenate([chunk.values("latency_s", np.array([number]))[0] for chunk in store.chunks])
-            known = not np.isnan(values).any()
-            statistics = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
+            statistics: list[float | None] = [None] * 10
+            if not np.isnan(values).any():
+                limits: list[tuple[float | None, float | None]] = [(None, None)] * 3
+                if len(np.unique(store.unit)) == len(values):
+                    level, ordered = self.summariser.settings.level, np.sort(values)
+                    limits = [quantile_limits(ordered, share / 100, level) for share in SECONDS]
+                ends = [end for both in limits for end in both]
+                statistics = [float(values.mean()), *map(float, np.percentile(values, SECONDS)), *ends]
             rows.append((name, len(values), *statistics))
-        names = {f"p{level}": pl.Float64 for level in SECONDS}
+        ends_of = [f"p{share}_{end}" for share in SECONDS for end in ("low", "high")]
+        names = dict.fromkeys([*(f"p{share}" for share in SECONDS), *ends_of], pl.Float64)
         schema = {"policy": pl.String, "examples": pl.get_index_type(), "mean": pl.Float64, **names}
         return pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -34,6 +34,7 @@ MARKED = {
     "bca_tail": "a cost, whose tail BCa overlooks",
     "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
     "graded_few": "nearly all values are 0, or 1, or all are alike: what others may be is not seen",
+    "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
     "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }
 """Method of an interval -> why it is marked; the manual says what such intervals cover."""

@@ -355,7 +355,7 @@ def _explanations(
         yield from _ties_below(results, ranked)
     references = {results.leader, results.baseline if results.margin is not None else results.leader}
     if any(references & row.same_as for row in ranked):
-        text = "identical: the same traces, costs and answers on every example; other examples may tell them apart."
+        text = "identical: the same answers and costs on every example; other examples may tell them apart."
         yield ColumnNote(text, ("leader", "not_worse"))
     if any(row.corrected for row in ranked):
         text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"

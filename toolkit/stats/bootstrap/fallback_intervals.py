@@ -27,8 +27,6 @@ from toolkit.stats.bootstrap.series import (
 )
 from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
-    FEW_GRADED,
-    FEW_OFF,
     FEWEST_CLUSTERS,
     NOTHING,
     few_events,
@@ -104,8 +102,9 @@ def _few_events(corner: _Corner) -> None:
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
         on, (mean, square, n, off) = sample.graded(m)
-        low, high, few = graded_limits(mean, square, n, off, settings.level)
-        for method, which in (("graded", ~few & ((n < FEW_GRADED) | (off < FEW_OFF))), ("graded_few", few)):
+        low, high, methods = graded_limits(mean, square, n, off, settings.level)
+        for method in ("graded", "graded_few"):
+            which = methods == method
             results.put(value, m, on[which], low[which], high[which], math.nan, method)
         for p in range(len(sample.policies)):
             events = sample.few_events(m, p)
@@ -185,8 +184,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
     Tango's with them as trials.
 
     Means of costs are skew: theirs are on the scale of the logarithm. F1s have Wilson's, with as many trials as their
-    variance is worth. Costs that do not differ keep the
-    bootstrap's limits, without width.
+    variance is worth. Costs that do not differ keep the bootstrap's limits, without width.
     """
     sample, results, level = corner.sample, corner.results, corner.settings.level
     value = results.value[(*slot, m, on)]
@@ -195,28 +193,26 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
     share = sample.metrics[m].column.share or sample.is_rate(m)
     if share and slot[0] is not SeriesKind.REDUCTION:
         low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
+    moving, f1 = value[~still], isinstance(sample.metrics[m], F1)
     if slot[0] is SeriesKind.VALUE and sample.metrics[m].of_cost and not share:
-        value = value[~still]
-        low, high = (np.where(value > 0, value * np.exp(end / value - 1), end) for end in (low, high))
-    if slot[0] is SeriesKind.VALUE and isinstance(sample.metrics[m], F1):
-        rate, most = value[~still], np.full(len(low), np.inf)
-        trials = worth_in_trials(rate * (1 - rate), variance[~still], most, kish[~still], level)
-        low, high = wilson_limits(rate * trials, trials, level)
+        low, high = (np.where(moving > 0, moving * np.exp(end / moving - 1), end) for end in (low, high))
+    if slot[0] is SeriesKind.VALUE and f1:
+        most = np.full(len(moving), np.inf)
+        trials = worth_in_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
+        low, high = wilson_limits(moving * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
     if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
         return
-    trials, value = np.maximum(kish[still], 1), results.value[(*slot, m, on[still])]
+    trials, value = np.maximum(kish[still], 1), value[still]
     if slot[0] is SeriesKind.VALUE:
         limits = clopper_pearson(np.clip(value, 0.0, 1.0) * trials, trials, (1 - level) / 2)
         results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
-    if isinstance(sample.metrics[m], F1):
-        trials = sample.counts[m, on[still]].astype(np.float64)
-    moved = np.clip(value, -1.0, 1.0)
+    trials, moved = sample.counts[m, on[still]] * 1.0 if f1 else trials, np.clip(value, -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
-    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, np.floor(trials)), 0.0), "tango")
 
 
 def _pairs_of_clusters(
@@ -370,6 +366,14 @@ def _f1s(corner: _Corner) -> None:
     f1_intervals(corner.sample, corner.plan, corner.results, corner.settings)
 
 
+def _nothing_paid(corner: _Corner) -> None:
+    """A cost that is 0 on all examples has no interval: what the next would cost is not seen."""
+    for m, metric in enumerate(corner.sample.metrics):
+        if metric.of_cost and not metric.column.rate:
+            slot = SeriesKind.VALUE, 0
+            corner.results.withhold(slot, m, np.flatnonzero(corner.results.value[(*slot, m)] == 0))
+
+
 def _clip(corner: _Corner) -> None:
     """Move impossible limits to the nearest possible value: no mean of a cost is below 0, no share beyond 0 and 1, no
     reduction above 100 %.
@@ -399,6 +403,7 @@ CHOICES: tuple[tuple[Callable[[_Corner], bool], Callable[[_Corner], None]], ...]
     (lambda corner: not corner.sample.independent, _clustered),  # Korn and Graubard, Student, Tango
     (lambda corner: corner.moments is not None, _quotients),  # Fieller
     (lambda corner: corner.sample.independent, _f1s),  # Wilson of Jaccard's index, delta method
+    (lambda corner: True, _nothing_paid),  # a dash
     (lambda corner: True, _clip),
 )
 """Which interval stands where: (condition, intervals), each in place of those before it, where it has any."""

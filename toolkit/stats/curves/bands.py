@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.limits.clusters import (
-    FEW_GRADED,
-    FEW_OFF,
-    FEWEST_CLUSTERS,
-    graded_limits,
-    jackknife_variance,
-    korn_graubard,
-    student,
-)
+from toolkit.stats.limits.clusters import FEWEST_CLUSTERS, graded_limits, jackknife_variance, korn_graubard, student
 from toolkit.stats.limits.intervals import MIN_EVENTS, clip_limits, clopper_pearson, wilson
 from toolkit.stats.limits.studentised import Spread, studentised_limits
 from toolkit.stats.metrics.outcomes import CHUNK
@@ -257,11 +249,10 @@ def _few_events(
         low[p], high[p] = wilson(float(events[p]), float(trials[p]), level) if some else (math.nan, math.nan)
     square = steps.totals(top, on, np.square)
     if of is None and trials[0] > 1 and (np.abs(square - events) > 1e-9).any():
-        mean = events / trials
         near = np.rint(np.minimum(*(steps.totals(top, on, of) for of in (np.ceil, lambda x: np.ceil(1 - x)))))
-        ends = graded_limits(mean, square / trials, trials, near, level)
-        which = (np.abs(square - events) > 1e-9) & (ends[2] | (trials < FEW_GRADED) | (near < FEW_OFF))
-        low, high = (np.where(which, one, other) for one, other in zip(ends, (low, high), strict=False))
+        *ends, method = graded_limits(events / trials, square / trials, trials, near, level)
+        which = (np.abs(square - events) > 1e-9) & (method != "")
+        low, high = (np.where(which, one, other) for one, other in zip(ends, (low, high), strict=True))
     return low, high
 
 

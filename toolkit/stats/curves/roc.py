@@ -84,6 +84,9 @@ def auc_intervals(
 ) -> AucIntervals:
     """Pooled and within-example auc of traces with percentile intervals, resampled by example (`group`).
 
+    Where fewer than 100 examples have a right trace, or a wrong one, the pooled auc has limits on the logit scale, from
+    the variance of its influences (E. R. DeLong et al., Biometrics 44 (1988) 837): percentiles cover 73 to 93 % there.
+
     `cluster`: a cluster for each trace, resampled instead. Work grows with traces × resamples: about 2 s for 37,000
     traces and 10,000 resamples on two cores. Examples without a scored and judged trace are left out beforehand.
     """
@@ -113,6 +116,9 @@ def _pooled_interval(
     size = int(units.max()) + 1
     if np.isnan(pooled) or size < 2:
         return Interval(None if np.isnan(pooled) else pooled, None, None, examples, None)
+    if min(len(np.unique(units[right])), len(np.unique(units[~right]))) < FEW_OF_A_KIND:
+        alone = pooled_area(score, right, units, size).interval(settings.level)
+        return Interval(pooled, alone.low, alone.high, examples, alone.method and "logit")
     order = np.argsort(score, kind="stable")
     score, right, units = score[order], right[order], units[order]
     wrong_unit, right_unit = units[~right], units[right]
@@ -141,6 +147,9 @@ def _pooled_interval(
     low, high = ordered.percentile(settings.level)
     return Interval(pooled, float(low[0]), float(high[0]), examples, "percentile")
 
+
+FEW_OF_A_KIND = 100
+"""Examples with a right trace, or a wrong one, below which percentiles of resampled areas cover too little."""
 
 LEAST_UNITS = 3
 """Below it there is no interval."""

@@ -51,8 +51,8 @@ def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, le
 
 def graded_limits(
     mean: Floats, square: Floats, n: Floats, off: Floats, level: float
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Limits of means of n independent values from 0 to 1, and whether these are marked.
+) -> tuple[Floats, Floats, NDArray[np.str_]]:
+    """Limits of means of n independent values from 0 to 1, and their method; empty where the bootstrap suffices.
 
     `square`: the mean of the squares; `off`: how many values are not 0, or not 1, whichever are fewer. The limits are
     Korn and Graubard's, with as many trials as the variance s²/n is worth, which may be more than n. Where fewer than
@@ -67,7 +67,7 @@ def graded_limits(
     low, high = _exact(mean, trials, np.where(alike, n, np.nan), level)
     score = wilson_limits(mean * n, n, level)
     low, high = (np.where(few & ~alike, one, other) for one, other in zip(score, (low, high), strict=True))
-    return low, high, few | alike
+    return low, high, np.where(few | alike, "graded_few", np.where((n < FEW_GRADED) | (off < FEW_OFF), "graded", ""))
 
 
 def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:

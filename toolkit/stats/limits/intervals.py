@@ -157,6 +157,20 @@ def clopper_pearson(events: Floats, n: Floats, tail: float) -> tuple[Floats, Flo
     return low, high
 
 
+def quantile_limits(ordered: Floats, share: float, level: float) -> tuple[float | None, float | None]:
+    """Limits of a quantile: those of the n independent values, in ascending order, that are below it, and above it,
+    with the probability that this takes; None where not even the least, or the greatest, is.
+
+    As many values as a binomial of n and `share` are below it. The 0.99 quantile has an upper limit from 368 values on.
+    """
+    from scipy.special import bdtr
+
+    n = len(ordered)
+    below = bdtr(np.arange(n + 1), n, share)
+    low, high = (int(np.searchsorted(below, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
+    return float(ordered[low - 1]) if low else None, float(ordered[high]) if high < n else None
+
+
 def hybrid(one: tuple[float, float], two: tuple[float, float], level: float) -> tuple[float, float]:
     """Newcombe's hybrid score interval for a difference of two rates, (events, trials) each, as if independent.
 

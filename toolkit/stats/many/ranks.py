@@ -17,7 +17,7 @@ from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResul
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
 from toolkit.stats.limits.intervals import shared_level, single_critical
-from toolkit.stats.many.simultaneous import MOST_PAIRED, Standing, covariance_of, draws, told_apart
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, told_apart
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
@@ -52,9 +52,9 @@ def ranks_of(
     leader; `p_leader`: adjusted for all pairs, and no smaller than alone where the two are not told apart alone;
     `p_baseline`: adjusted for all differences to the baseline (the first reference of `results` and `pairs`), and no
     smaller than alone, with the limits `baseline_low` and `baseline_high` that hold for all of these and are nowhere
-    narrower than those of `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front;
-    `tried`, `corrected` with its limits (at the metric): of one that was chosen, among how many, and its value
-    corrected for that.
+    narrower than those of `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front,
+    of 100 units or more; `tried`, `corrected` with its limits (at the metric): of one that was chosen, among how many,
+    and its value corrected for that.
     """
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
@@ -75,7 +75,7 @@ def ranks_of(
                     sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
                 )
                 values[place, 5:7, ranking.standing.baseline] = np.nan
-        if covariance is not None and len(wanted) > 1:
+        if covariance is not None and len(wanted) > 1 and sample.units.kish >= FEW_UNITS:
             values[1, 7] = _front(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
     if sample.units.count >= LEAST_UNITS:
         values[0, 8:] = _chosen(sample, ranking, wanted, results, settings)

@@ -17,6 +17,10 @@ from toolkit.stats.metrics.resamples import Settings
 BATCHED = 1.5
 """Seconds of waiting over seconds of the device, above which calls have shared a batch."""
 BATCHED_SECONDS = "batched_seconds"
+LONG = 0.05
+"""Share of the examples that carries half of a sum of seconds, up to which a note says so."""
+SORTED_AT_ONCE = 16
+"""Policies whose seconds are sorted at once; only memory depends on it."""
 WAITING, DEVICE = "latency_s", "device_s"
 SECONDS = (WAITING, "generation_s", "verification_s")
 
@@ -32,6 +36,7 @@ def notes_of(
     yield from notes_on_units(n, sample.units.count, sample.units.kish)
     yield from _on_metrics(sample, results, settings)
     yield from on_seconds(sample)
+    yield from _on_long_calls(sample)
     yield from _on_intervals(sample, results, references, settings)
 
 
@@ -91,6 +96,26 @@ def on_seconds(sample: WholeSample) -> Iterator[Note]:
         most = int(shared[np.argmax(waiting[shared] / device[shared])])
         text = of_batches(waiting[most], device[most], f"`{sample.policies[most]}`: ")
         yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
+
+
+def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
+    """Means of seconds that rest on a few examples: a log without these would have another mean."""
+    for m, metric in enumerate(sample.metrics):
+        if metric.name != WAITING or sample.units.examples < 1 / LONG:
+            continue
+        policies = np.flatnonzero(sample.estimates[m] > 0)
+        statistics = list(dict.fromkeys(metric.statistics(p)[0] for p in policies.tolist()))
+        for start in range(0, len(statistics), SORTED_AT_ONCE):
+            part = statistics[start : start + SORTED_AT_ONCE]
+            rows = -np.sort(-np.concatenate(list(sample.units.example_rows(part)), axis=1), axis=1)
+            half = 1 + np.argmax(np.cumsum(rows, axis=1) >= rows.sum(axis=1, keepdims=True) / 2, axis=1)
+            n, fewest = rows.shape[1], int(np.argmin(half))
+            if half[fewest] <= LONG * n:
+                name = sample.policies[part[fewest].policy]
+                text = f"{half[fewest]} of {n:,} examples carry half of the sum for `{name}`: other examples"
+                yield note(
+                    "long_calls", f"{metric.column.label}: {text} may have more such, or none", [name], [WAITING]
+                )
 
 
 def of_batches(waiting: float, device: float, whose: str = "") -> str:
