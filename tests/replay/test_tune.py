@@ -324,9 +324,11 @@ def test_a_family_is_tested_from_the_dearest_on_and_ends_at_the_first_that_fails
     limit, units = Limit("accuracy", ">=", -0.02, "+"), pl.Series([f"e{number}" for number in range(400)])
     promise = Promise((limit,), (values,), units, "base", result)  # type: ignore[arg-type]
     cost = {"dearest": 4.0, "dear": 3.0, "cheap": 1.0, "base": 5.0}
-    kept = promise.kept({"sweep": ["cheap", "dear", "dearest"], "base": ["base"]}, cost)
+    kept = promise.passing({"sweep": ["cheap", "dear", "dearest"], "base": ["base"]}, cost)
     assert kept == {"sweep": ["dearest"], "base": ["base"]}
-    assert promise.kept({"sweep": ["cheap", "base", "dearer"]}, {**cost, "dearer": 6.0}) == {"sweep": ["base", "cheap"]}
+    assert promise.passing({"sweep": ["cheap", "base", "dearer"]}, {**cost, "dearer": 6.0}) == {
+        "sweep": ["base", "cheap"]
+    }
     assert promise.questions("dear", 2) is None  # its estimate, −10 points, is beyond the limit
     # a loss of 2 in 400, .5 points: 1.5 points within the limit; V = .005, so (1.96 + .84)² · .005 / .015² is about
     # 175; limits of so few losses are wider than normal ones

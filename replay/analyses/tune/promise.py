@@ -54,7 +54,7 @@ class Promise:
         )
         return cls(limits, values, resampling_units(result.examples.sort("example_id")), result.baseline, result)
 
-    def kept(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> dict[str, list[str]]:
+    def passing(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> dict[str, list[str]]:
         """The settings of each family that pass, from the dearest to the cheapest; the baseline does, and none that
         costs more is tested.
         """

@@ -60,8 +60,8 @@ class Tuned:
 def answer(tuned: Tuned) -> str:
     """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
-    shown = tuned.promised and name != tuned.report.baseline
-    how = ", as the cheapest that is shown to keep to the goal there" if shown else ""
+    cheaper = tuned.promised and name != tuned.report.baseline
+    how = ", as the cheapest that is shown to keep to the goal there" if cheaper else ""
     text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples{how}. "
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."

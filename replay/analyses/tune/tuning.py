@@ -214,7 +214,7 @@ def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise |
         for family, members in _families(result).items()
     }
     if promise is not None:
-        feasible = promise.kept(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
+        feasible = promise.passing(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
     rows, sign = [], 1 if goal.smallest else -1
     for family, members in _families(result).items():
         best = min(feasible[family], key=lambda name: sign * value[name, goal.metric], default=None)
