@@ -85,7 +85,9 @@ class Cell:
         known = self.withheld <= 0.5
         if known and self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
-        most = (MOST_WIDE if design.wide else MOST) + slack if self.seen and self.n >= MANY else math.inf
+        # Where some are marked these have the misses on one side.
+        most = MOST_WIDE if design.wide or self.marked > MOST_MARKED else MOST
+        most = most + slack if self.seen and self.n >= MANY else math.inf
         if known and self.covered > most:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
