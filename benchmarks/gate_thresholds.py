@@ -18,7 +18,7 @@ import polars as pl
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents
-from replay.kinds.when import SweptGate
+from replay.policies.base import SweptGate
 from replay.runs.passes.example_set import select_examples
 from replay.runs.passes.gate_sweep import Branches, band_table, curve, gather
 from replay.runs.passes.passes import ReplayPlan
@@ -33,7 +33,9 @@ def plan_and_gate(log: Log) -> tuple[ReplayPlan, SweptGate]:
     contents = read_contents(log)
     policy = When(name="gated", base=first, gate=gate, then=act).resolve(contents)
     universe = select_examples(log, contents, frozenset(["short"]), None, [])
-    return ReplayPlan(log, contents, universe, None, None, None), SweptGate(policy, gate)
+    swept = policy.swept_gate
+    assert swept is not None
+    return ReplayPlan(log, contents, universe, None, None, None), swept
 
 
 def check(branches: Branches, table: pl.DataFrame, thresholds: list[int]) -> None:
