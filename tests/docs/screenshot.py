@@ -14,7 +14,7 @@ from tests.browser import FLAGS, chromium_program
 from toolkit.log import open_log
 
 ROOT = Path(__file__).resolve().parents[2]
-LOG, POLICIES = ROOT / "data" / "log", ROOT / "data" / "policies.toml"
+LOG, POLICIES = ROOT / "data" / "log", ROOT / "data" / "logged_order.toml"
 ASSETS = ROOT / "toolkit" / "show" / "dashboard"
 GIVEN = (
     "replay/runs/page/*.py",
