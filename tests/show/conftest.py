@@ -65,7 +65,7 @@ def results() -> RankedInput:
             PolicyRow("any of 4", "any of 4", diagnostic="sees gold"),
         ),
         ranks=pl.DataFrame(told, schema=RANKS_SCHEMA),
-        n=200,
+        n=500,
         baseline="best of 4",
         leader="stop[margin=0.2]",
         margin=0.01,

@@ -13,7 +13,8 @@ from scipy.stats import binom, binomtest
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
-from toolkit.stats.limits.discordant import exact_p, fewest_examples, mid_p, score_p, tango
+from toolkit.stats.limits.discordant import exact_p, mid_p, score_p, tango
+from toolkit.stats.metrics.resamples import fewest_examples
 
 Z = NormalDist().inv_cdf(0.975)
 
@@ -121,8 +122,9 @@ def test_statsmodels_agrees() -> None:
 def test_the_fewest_examples_that_rule_out_a_loss(margin: float) -> None:
     fewest = fewest_examples(margin)
     assert fewest is not None
-    assert tango(0, 0, fewest)[1] < margin <= tango(0, 0, fewest - 1)[1]
-    assert fewest_examples(0.01) == 381
+    assert (1 - margin) ** fewest < 0.0101
+    assert tango(0, 0, fewest)[1] < margin
+    assert fewest_examples(0.01) == 461
     assert fewest_examples(0.0) is None
 
 

@@ -33,7 +33,8 @@ from toolkit.log import AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
-from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p, fewest_examples
+from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
+from toolkit.stats.metrics.resamples import fewest_examples
 
 Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
@@ -103,6 +104,8 @@ class _PairedEvidence:
             critical = normal.inv_cdf((1 + self.settings.level) / 2)
             powered = (critical + normal.inv_cdf(POWER)) / critical
             needed = math.ceil(interval.n * (powered * max(half, 0.0) / distance) ** 2)
+        if above and bound < 0:  # a loss that is ruled out
+            needed = max(needed, (fewest_examples(-bound) or 0) * interval.n // self.units(interval.n))
         return max(needed, 1) if needed <= MOST_EXAMPLES else None
 
     def units(self, examples: int) -> int:
@@ -112,7 +115,7 @@ class _PairedEvidence:
     def too_few(self, examples: int) -> tuple[str, ...]:
         """A sentence where even policies that agree everywhere are not shown to differ by less than the margin."""
         clusters = self.units(examples)
-        fewest = fewest_examples(self.margin, self.settings.level)
+        fewest = fewest_examples(self.margin)
         if fewest is None or clusters >= fewest:
             return ()
         what = ("cluster" if clusters < examples else "example") + "s" * (clusters > 1)
@@ -290,7 +293,7 @@ class _PairedEvidence:
         return f"{verb} worse by more than {self._margin()}"
 
     def _not_worse(self, interval: PairedInterval) -> bool:
-        return interval.low is not None and not_worse(interval.low, self.margin)
+        return interval.low is not None and not_worse(interval.low, self.margin, self.units(interval.n))
 
 
 def _together(count: int) -> str:

@@ -262,7 +262,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 leads=policy.name == results.leader,
                 ties=_ties(cells.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
                 same_as=same.get(policy.name, frozenset()),
-                not_worse=_not_worse(difference, results.margin, results.quality.cost),
+                not_worse=_not_worse(difference, results),
                 chosen=policy.name in chosen,
                 corrected=ShownInterval.of([cells.get(f"corrected{end}") for end in ("", "_low", "_high")]),
                 tried=tried,
@@ -344,7 +344,8 @@ def _at_least(p_value: float | None, exact: float | None) -> float | None:
     return p_value if p_value is None or exact is None else max(p_value, exact)
 
 
-def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
-    if margin is None or difference is None or difference.low is None or difference.high is None:
+def _not_worse(difference: ShownInterval | None, results: RankedInput) -> bool | None:
+    if results.margin is None or difference is None or difference.low is None or difference.high is None:
         return None
-    return not_worse(-difference.high if falling else difference.low, margin)
+    low = -difference.high if results.quality.cost else difference.low
+    return not_worse(low, results.margin, results.n)

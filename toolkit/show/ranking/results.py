@@ -28,6 +28,7 @@ from toolkit.show.tables.table_content import (
     Tick,
     Words,
 )
+from toolkit.stats.metrics.resamples import fewest_examples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -337,7 +338,9 @@ def _explanations(
         size = f"{100 * results.margin if share else results.margin:g}"
         above = f"above {f'−{size}' if results.margin else 0}"
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
-        yield ColumnNote(f"not worse: {rule}{' points' * share}.", ("not_worse",))
+        fewest = fewest_examples(results.margin) if share else None
+        few = f", claimed from {fewest:,} examples on" if fewest is not None and results.n < fewest else ""
+        yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",))
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
     yield ColumnNote(text, ("on_front",))

@@ -110,13 +110,3 @@ def _tail(heads: Ints, tosses: Ints, share: float) -> Floats:
 
 def _at_most(heads: int, tosses: int, share: float) -> float:
     return math.fsum(math.comb(tosses, k) * share**k * (1 - share) ** (tosses - k) for k in range(heads + 1))
-
-
-def fewest_examples(margin: float, level: float = 0.95) -> int | None:
-    """Examples below which even policies that agree on all of them are not shown to differ by less than a margin.
-
-    The smallest n with z²/(n + z²) < margin: 381 for one point. None for a margin of 0.
-    """
-    check_level(level)
-    z = NORMAL.inv_cdf((1 + level) / 2)
-    return math.floor(z * z * (1 / margin - 1)) + 1 if margin > 0 else None

@@ -5,6 +5,7 @@ The one set of counts is the pairing: whatever is summed with it was seen on the
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,9 +88,25 @@ def check_margin(margin: float) -> None:
         )
 
 
-def not_worse(low: float, margin: float) -> bool:
-    """Whether the lower end of the interval of a gain rules out a loss of the margin: it is above −margin."""
-    return low > -margin + ROUNDING
+UNSEEN = 0.01
+"""Probability with which losses as frequent as a margin are met by no example, where these are ruled out."""
+
+
+def fewest_examples(margin: float) -> int | None:
+    """Examples below which no loss of a margin is ruled out, even of policies that agree on all of them.
+
+    From −ln(.01)/margin on, 461 for one point: a sample can't show what it has not met, and a share of total losses as
+    large as the margin is missed by fewer than 1 % of such samples. None for a margin of 0.
+    """
+    return math.ceil(-math.log(UNSEEN) / margin) if margin > 0 else None
+
+
+def not_worse(low: float, margin: float, units: int) -> bool:
+    """Whether the lower end of the interval of a gain rules out a loss of the margin: it is above −margin, and there
+    are enough `units` (examples, or clusters) to have met rare total losses.
+    """
+    fewest = fewest_examples(margin)
+    return low > -margin + ROUNDING and (fewest is None or units >= fewest)
 
 
 class Resamples:
