@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -117,7 +118,8 @@ def _pooled_interval(
     if np.isnan(pooled) or size < 2:
         return Interval(None if np.isnan(pooled) else pooled, None, None, examples, None)
     if min(len(np.unique(units[right])), len(np.unique(units[~right]))) < FEW_OF_A_KIND:
-        alone = pooled_area(score, right, units, size).interval(settings.level)
+        order = np.lexsort((right, score))  # what rounding leaves over hangs on no order of the rows
+        alone = pooled_area(score[order], right[order], units[order], size).interval(settings.level)
         return Interval(pooled, alone.low, alone.high, examples, alone.method and "logit")
     order = np.argsort(score, kind="stable")
     score, right, units = score[order], right[order], units[order]
@@ -190,7 +192,7 @@ class Influenced:
 
 
 def _error(influence: Floats, units: int) -> float:
-    return float(np.sqrt(units / max(1, units - 1) * (influence**2).sum()))
+    return math.sqrt(units / max(1, units - 1) * math.fsum((influence**2).tolist()))
 
 
 def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> Influenced:
