@@ -330,7 +330,7 @@ def test_a_handful_of_clusters_disables_nothing(flips: int, verdict: str) -> Non
 
 
 def test_clusters_that_agree_need_as_many_clusters_as_trials() -> None:
-    """461 clusters rule out a loss of one point: 1,905 examples in clusters of five."""
+    """461 clusters rule out a loss of one point: 2,305 examples in clusters of five."""
     base = flat(0.7, 0.0, 0.0, 10.0, 500)
     long, gated = base | {"total_tokens": np.full(500, 20.0)}, base | {"total_tokens": np.full(500, 50.0)}
     found = weigh(
