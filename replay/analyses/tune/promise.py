@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log10
+from statistics import NormalDist
 
 import numpy as np
 import polars as pl
-from scipy.stats import norm
 
 from replay.analyses.tune.goals import Goal, Limit
 from replay.runs.passes.example_set import resampling_units
@@ -22,6 +22,7 @@ from replay.runs.result.result import Result
 from toolkit.columns import metric_column
 from toolkit.stats import paired_interval
 
+NORMAL = NormalDist()
 ERROR, POWER = 0.05, 0.8
 """Probability at most of a setting that breaks the goal among those that pass; that of passing, to plan for."""
 MOST_QUESTIONS = 10_000_000
@@ -94,12 +95,12 @@ class Promise:
 
         (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
         """
-        needed, level = 0.0, norm.ppf(1 - ERROR / families)
+        needed, level = 0.0, NORMAL.inv_cdf(1 - ERROR / families)
         for low, estimate in self._beyond(name, families):
             if estimate <= 0 or not np.isfinite(low):
                 return None
             error = (estimate - low) / level
-            needed = max(needed, len(self.cluster) * (error * (level + norm.ppf(POWER)) / estimate) ** 2)
+            needed = max(needed, len(self.cluster) * (error * (level + NORMAL.inv_cdf(POWER)) / estimate) ** 2)
         digits = 10 ** (int(log10(max(needed, 1))) - 1)
         return None if needed > MOST_QUESTIONS else ceil(needed / max(digits, 1)) * max(int(digits), 1)
 
