@@ -153,7 +153,7 @@ def strategies(
     action: str | None = None,
     n: Sequence[int] | None = None,
     samples: int | None = None,
-    orders: int = 100,
+    orders: int = 20,
     seed: int = 0,
     where: str | None = None,
 ) -> Strategies:

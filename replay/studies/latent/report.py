@@ -51,7 +51,7 @@ def study_latent(
     published: bool = False,
     ablations: bool = True,
     seeds: int = 3,
-    orders: int = 100,
+    orders: int = 20,
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,

@@ -166,7 +166,7 @@ class LatentSetting:
     published: bool = False
     ablations: bool = True
     seeds: int = 3
-    orders: int = 100
+    orders: int = 20
     settings: Settings = Settings()  # noqa: RUF009 -- frozen
 
 
