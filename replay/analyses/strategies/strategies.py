@@ -209,10 +209,10 @@ def doubling(most: int) -> tuple[int, ...]:
 
 
 def every_number(most: int) -> tuple[int, ...]:
-    """Numbers of samples up to `most` at which plain voting is known: each, and from 32 on a quarter apart."""
-    numbers = [*range(1, min(most, 32) + 1)]
+    """Numbers of samples up to `most` at which plain voting is known: each, and from 16 on half as many more."""
+    numbers = [*range(1, min(most, 16) + 1)]
     while numbers[-1] < most:
-        numbers.append(min(most, numbers[-1] + numbers[-1] // 4))
+        numbers.append(min(most, numbers[-1] + numbers[-1] // 2))
     return tuple(numbers)
 
 
