@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from toolkit.notes import Note, note
 MOST_NAMED = 3
 MOST_COMPARED, FEWEST_COMPARED = 1000, 20
 """Examples on which the logged order is compared with all orders, at most and at least."""
+MOST_POLICIES = 20
+"""Policies of which that is done, the first of a run."""
 LEAST_TIMES = 1.1
 """How many times narrower intervals are at least where that is said."""
 FEWEST_TRACES = 4
@@ -43,7 +46,8 @@ def _narrower(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> _Narrower:
     """Standard deviations of differences between policies as they are, over those between their exact means."""
-    exact = {policy.name: one for policy in policies if (one := policy.over_all_orders()) is not None}
+    in_order = ((policy.name, one) for policy in policies if (one := policy.over_all_orders()) is not None)
+    exact = dict(itertools.islice(in_order, MOST_POLICIES))
     some = examples.head(MOST_COMPARED)
     if not exact or len(some) < FEWEST_COMPARED:
         return _Narrower()
