@@ -14,7 +14,7 @@ from replay.engine.cuts import Cut, abandoned_traces, listwise_called, why_parti
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, listwise_costs
 from replay.sampling.orders import by_falling_score
-from replay.sampling.over_orders import DrawnTraces, highest
+from replay.sampling.over_orders import ROUNDING, DrawnTraces, highest
 from replay.sampling.selects import Select
 
 
@@ -92,8 +92,9 @@ def outcome_of_chances(
 
 
 def _weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Mean (E,) of values (E, T) by the chance of each."""
-    return np.asarray(np.where(chance > 0, chance * values, 0.0).sum(axis=1))
+    """Mean (E,) of values (E, T) by the chance of each; 0 and 1 are so exactly, that rates are told from degrees."""
+    mean = np.where(chance > 0, chance * values, 0.0).sum(axis=1)
+    return np.where(np.abs(mean - np.rint(mean)) < ROUNDING, np.rint(mean), mean)
 
 
 def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:

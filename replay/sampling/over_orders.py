@@ -14,7 +14,7 @@ import numpy as np
 
 NEGLIGIBLE = 1e-18
 """Numbers of votes with which an answer wins more rarely than this are left out."""
-ROUNDING = 1e-14
+ROUNDING = 1e-13
 """A probability below this is 0 but for rounding."""
 CELLS = 1 << 19
 """Numbers of one array at most, so that memory does not follow the log."""

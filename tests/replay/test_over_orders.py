@@ -165,3 +165,16 @@ def test_describe_tells_what_all_orders_gain(tmp_path: Path) -> None:
     assert "majority@3" in CliRunner().invoke(app, ["describe", made.address]).output
     unjudged = {"e": [("A", None)] * 5}
     assert not list(gains_of_orders(log(tmp_path / "unjudged", {"p": unjudged}, {"e": None})))
+
+
+def test_means_that_are_0_or_1_are_so_exactly(tmp_path: Path) -> None:
+    """Rates get intervals of their own, and sums of probabilities are not 1 to the last digit."""
+    rng = np.random.default_rng(1)
+    rows = {f"e{i:02}": [(a, None) for a in rng.choice(["A", "B", "C"], 13).tolist()] for i in range(20)}
+    made = log(tmp_path, {"p": rows}, dict.fromkeys(rows, "A"))
+    whole = Oracle(name="any", of=("p",), max_traces=13, expected=True)
+    certain = Sample(name="all", max_traces=5, select="majority", expected=True)
+    same = log(tmp_path / "same", {"p": {name: [("A", None)] * 13 for name in rows}}, dict.fromkeys(rows, "A"))
+    for of, policy in ((made, whole), (same, certain)):
+        values = set(replay.run(of, [policy], resamples=5).outcomes.collect()["correct"].to_list())
+        assert values <= {0.0, 1.0}
