@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from replay.data.abandoned import cut_pool
 from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
-from replay.data.given_up import cut_pool
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import InvalidError, MismatchError, RequiredError
@@ -138,9 +138,11 @@ def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
     parts = [first]
     for (action, base, pool), name in needs.slices.items():
         parent = first.filter((pl.col("pool") == base) & (pl.col("sample_index") == 0))
-        own = pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
+        in_slice = (
+            pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
+        )
         parts.append(
-            frame.filter(own)
+            frame.filter(in_slice)
             .join(parent.select(parent_id="trace_id"), on="parent_id", how="semi")
             .sort("e", "pool", "sample_index")
             .with_columns(

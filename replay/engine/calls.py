@@ -57,12 +57,12 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class Cutting:
-    """Traces that are given up, bool (E, T): the slice that they are in then, and the verifier that decided on them
+    """Traces that are abandoned, bool (E, T): the slice that they are in then, and the verifier that decided on them
     and on those that went on, `checked` (E, T).
     """
 
     slice: str
-    given_up: np.ndarray
+    abandoned: np.ndarray
     checked: np.ndarray
     verifier: str
 
@@ -87,7 +87,7 @@ class Reveals:
 
     `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
     generated. `empty` (E,): whether a last step revealed nothing. `generated` (E, S + 1): how many traces were by each
-    step from 0 on; None: one a step. `cut`: which of them were given up, if some may be.
+    step from 0 on; None: one a step. `cut`: which of them were abandoned, if some may be.
     """
 
     slice: str

@@ -14,7 +14,7 @@ from replay.data.choice import Choice, Rows
 from replay.data.conditions import matching
 from replay.data.fitted_scores import folds_of, one_fold
 from replay.engine.signals import GateInput
-from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
+from replay.gatefit.data import GateData, GateSetting, known_features, lacking_text, parse_features, read_data, setting
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.passes.gate_sweep import best_threshold, chosen_points, curve, gather
@@ -275,6 +275,6 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
         if data.without_input:
             notes.append(
                 f"left out of these: {counted(data.without_input, 'example')} with a missing input of the gate"
-                f"{told_lacking(data.lacking)}"
+                f"{lacking_text(data.lacking)}"
             )
     return notes

@@ -78,8 +78,8 @@ class _OracleRule(ClassFacts):
         if chosen is not None:
             mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
             frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
-        kept = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {kept}" if unseen else "", traces=traces)
+        unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
+        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""

@@ -16,7 +16,7 @@ from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
-from replay.sampling.own_rules import GivenRules, own_rules
+from replay.sampling.user_rules import GivenRules, user_rules
 from toolkit.arguments import WORDS, checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
 from toolkit.errors import (
@@ -73,7 +73,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
-    rule_classes = own_rules(rules)
+    rule_classes = user_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Suite):

@@ -14,10 +14,10 @@ from typing import Any
 
 from replay.sampling.declared import rule_name
 from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
-from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
-from replay.sampling.selects import OwnSelect, Select
-from replay.sampling.stops import OwnStop, StopRule
+from replay.sampling.selects import Select, WrappedSelect
+from replay.sampling.stops import StopRule, WrappedStop
 from replay.sampling.surrogate import Surrogate
+from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
 from toolkit.errors import (
     ConflictError,
     InvalidError,
@@ -53,13 +53,13 @@ ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
 @dataclass(frozen=True)
 class _RuleKey:
-    """A key of a policy that names a rule. `base`: of the rules that say more, `own`: puts others into their form;
+    """A key of a policy that names a rule. `base`: of the rules that say more, `wrapper`: puts others into their form;
     `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
     """
 
     base: type[Any]
     known: dict[str, type]
-    own: type[Any]
+    wrapper: type[Any]
     methods: tuple[str, ...]
     shape: str
     example: str
@@ -71,7 +71,7 @@ class _RuleKey:
         if isinstance(given, str | Mapping):
             return self._from_table(given, rules or {})
         if has_method(type(given), self.methods):
-            return self.own(given)
+            return self.wrapper(given)
         if isinstance(given, type) and has_method(given, self.methods):
             raise InvalidError(
                 f"`{self.base.key}` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`"
@@ -101,9 +101,11 @@ class _RuleKey:
 
 
 STOP = _RuleKey(
-    StopRule, STOPS, OwnStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }'
+    StopRule, STOPS, WrappedStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }'
 )
-SELECT = _RuleKey(Select, SELECTS, OwnSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }')
+SELECT = _RuleKey(
+    Select, SELECTS, WrappedSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }'
+)
 
 
 def select_given(given: Any, rules: Mapping[str, type] | None = None) -> Select | str:

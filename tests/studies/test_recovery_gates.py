@@ -112,7 +112,7 @@ def test_gates_stand_beside_each_other_paired_with_the_cheap_one(own: dict[str, 
         base["correct"].mean() + always["fix"].mean() - cheap["correct"].mean()
     )
     assert dict(zip(keys, rows["cheap features"], strict=True))["minus_cheap"] is None
-    parts = {gate.shown: gate.part for gate in study.gates}
+    parts = {gate.label: gate.part for gate in study.gates}
     assert (parts[PERFECT], parts["difficulty"], parts["cheap features of easy"]) == (CLASSIFIER, RULE, ELSEWHERE)
 
 
@@ -184,7 +184,7 @@ def test_trees_and_rules_stand_beside_every_actions_cheap_gate(own: dict[str, Da
     rows = {(row[1], row[2]): dict(zip(keys, row, strict=True)) for row in table.rows}
     for action in study.named.selective:
         found = rows[action, "difficulty"]
-        rule = next(gate.policy for gate in study.gates if (gate.action, gate.shown) == (action, "difficulty"))
+        rule = next(gate.policy for gate in study.gates if (gate.action, gate.label) == (action, "difficulty"))
         tokens = [study.values(one)["action_tokens"].mean() for one in (rule, study.roles.cheap(action))]
         assert found["action_tokens"] == pytest.approx(tokens[0])
         assert found["action_tokens_minus_cheap"].estimate == pytest.approx(tokens[0] - tokens[1])

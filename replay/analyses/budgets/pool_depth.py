@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.needs import Needs, scores_on
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
-from replay.runs.passes.coverage import MIN_SERVED
+from replay.runs.passes.coverage import MIN_COVERED
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
@@ -45,7 +45,7 @@ def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
     pool_sizes = [block.pools[pool].size for block in _blocks(log, pool, where)]
     sizes = np.sort(np.concatenate(pool_sizes))[::-1]
-    share, of = MIN_SERVED
+    share, of = MIN_COVERED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
@@ -100,7 +100,7 @@ def unresolved(
 
 def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None) -> Iterator[LogBlock]:
     """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
-    examples = asked_about(log, where, "labels", "gold", "cluster")
+    examples = examples_where(log, where, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([pool]))
     wanted = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
     for start in range(0, len(examples), BLOCK_EXAMPLES):
@@ -109,7 +109,7 @@ def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None)
 
 def enough(claims: int, total: int) -> bool:
     """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
-    share, of = MIN_SERVED
+    share, of = MIN_COVERED
     return claims > 0 and claims * of >= share * total
 
 

@@ -85,7 +85,7 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-EXAMPLES_TOLD = (
+EXAMPLES_NOTE = (
     f"`examples.md` has the first {MOST} examples by their ids, with texts, of each kind, and `examples.csv` the same "
     "as data: where an action repairs or spoils the answer, and where its gate keeps it from that"
 )
@@ -93,9 +93,13 @@ EXAMPLES_TOLD = (
 
 def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool) -> dict[str, str]:
     """The examples of data sets as a CSV file and in Markdown."""
-    rows = [{"dataset": name, **vars(case)} for name, own in cases.items() for case in own]
+    rows = [{"dataset": name, **vars(case)} for name, dataset_cases in cases.items() for case in dataset_cases]
     table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
-    words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(own))]
+    words = [
+        line
+        for name, dataset_cases in cases.items()
+        for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(dataset_cases))
+    ]
     if simulated:
         words.insert(0, f"> **{SIMULATED}**\n")
     return {"examples.csv": table.csv({"simulated": "true"} if simulated else {}), "examples.md": "\n".join(words)}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from replay.policies.suite import suite
-from replay.policies.suite_facts import SERVED
+from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.figures.figure_data import RATE, FigureData
@@ -21,9 +21,9 @@ from replay.runs.figures.score_data import scores_of_log
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
+from replay.runs.saved.display import group_inputs, ranked_input
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record
-from replay.runs.saved.shown import group_inputs, ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
@@ -120,7 +120,7 @@ def _sections(
     `room`: None where there is no oracle; `left_out`: further lines of that.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
-    made = {
+    sections = {
         "Best policy": [*_best(result, results)],
         "Against one attempt": [*_gain(result, results)],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
@@ -131,14 +131,14 @@ def _sections(
         "Assumptions": [*_assumptions(description, result)],
         "Left out": [*_left_out(result, left_out)],
     }
-    return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+    return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
     real = [one for one in policies if not one.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
-    whole = set(sizes.filter(pl.col("examples") >= SERVED * pl.col("examples").max())["pool"])
+    whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
     return plain[0] if plain and len(real) > 1 else None
 
@@ -354,17 +354,19 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
-    told = []
+    verifier_areas = []
     for one in areas:
         notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
         if one.auc_within.estimate is not None:
             notes.append(f"{_area(one.auc_within)} among traces of one example")
-        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
-    if told:
-        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+        verifier_areas.append(
+            f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+        )
+    if verifier_areas:
+        more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
             "A right trace of the examples compared scores above a wrong one with probability: "
-            f"{'; '.join(told[: 2 * MOST])}{more}."
+            f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
 

@@ -47,8 +47,8 @@ MOST_POINTS = 12
 """Points of a strategy's front that are reported: its ends, and others evenly spread between them."""
 ENSEMBLE = "ensemble"
 INTERVALS = tuple(Settings.__dataclass_fields__)
-Told = tuple[float | None, float | None, float | None, float | None]
-EMPTY: Told = (None, None, None, None)
+PairedNumbers = tuple[float | None, float | None, float | None, float | None]
+EMPTY: PairedNumbers = (None, None, None, None)
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "strategy": pl.String, "verifier": pl.String, "n": pl.Int64, "below": pl.List(pl.Float64),
     "votes": pl.List(pl.Int64), "sees_gold": pl.Boolean, "on_front": pl.Boolean,
@@ -222,10 +222,12 @@ def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]
 def _thinned(points: Sequence[_Point]) -> list[_Point]:
     """Points of one strategy that no other of it beats, from cheap to dear; of many, some evenly spread."""
     on = _best(points)
-    kept = sorted((point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples)
-    place = np.log([point.samples for point in kept])
+    front_points = sorted(
+        (point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples
+    )
+    place = np.log([point.samples for point in front_points])
     aims = np.linspace(place[0], place[-1], MOST_POINTS)
-    return [kept[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
+    return [front_points[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
 
 
 def _best(points: Sequence[_Point]) -> np.ndarray:
@@ -264,7 +266,7 @@ def _report(
         )  # fmt: skip
 
 
-def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> Told:
+def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> PairedNumbers:
     interval = paired_interval(first, second, cluster=unit, settings=settings)
     return interval.difference, interval.low, interval.high, interval.p_value
 

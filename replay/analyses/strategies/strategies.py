@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LoggedPool
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.contents import Contents, opened
 from replay.data.needs import scores_on, together
 from replay.kinds.act import Act
@@ -191,7 +191,7 @@ def strategies(
         contents.require_verifier(verifier)
     named = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
-    frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
+    frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
     summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
     plan = _plan(pool, probe, revised, named, summed, numbers, orders, seed)
     policies = {strategy: [one.resolve(contents) for one in members] for strategy, members in plan.items()}

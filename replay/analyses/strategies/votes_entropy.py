@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import asked_about, matching
+from replay.data.conditions import examples_where, matching
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
@@ -104,7 +104,7 @@ def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | N
     of_votes = shares.group_by("example_id").agg(entropy=spread, right=pl.col("right").sum())
     verifications = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
     scores = first.select("trace_id", "example_id").join(verifications.select("trace_id", "score"), on="trace_id")
-    examples = asked_about(log, None, "cluster")
+    examples = examples_where(log, None, "cluster")
     units = examples.select("example_id", unit=resampling_units(examples))
     known = scores.filter(pl.col("score").is_finite()).join(of_votes, on="example_id").join(units, on="example_id")
     return known.with_columns(pl.col("entropy").clip(0, 1))

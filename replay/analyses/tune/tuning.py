@@ -21,8 +21,8 @@ from replay.runs.passes.learning import learnt_on
 from replay.runs.passes.reuse import first_ids, gate_files, seen_by
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.shown import ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.runs.saved.display import ranked_input
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, asked_for, fitting
+from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, fitting, requested_policies
 from replay.runs.saved.paid_traces import SCORES, TRACES
 from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
@@ -25,9 +25,9 @@ SOLVE = "solve"
 
 def scores_data(request: FigureRequest) -> FigureData:
     """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
-    result = request.found
+    result = request.result
     saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
-    log = request.own_log() if request.log is None and saved is None else request.log
+    log = request.result_log() if request.log is None and saved is None else request.log
     if log is not None:
         rows, whose = scores_of_log(log, result.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
@@ -48,13 +48,13 @@ def scores_data(request: FigureRequest) -> FigureData:
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if request.policies:
         ranked = _read_by(request, ranked)
-    made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
+    panels = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
-    shown = made if request.policies else made[:PANELS]
-    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
-    left_out = len(made) - len(shown)
+    drawn = panels if request.policies else panels[:PANELS]
+    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, panels, strict=True))
+    left_out = len(panels) - len(drawn)
     return FigureData(
-        frame, fitting(distributions_figure, shown, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
+        frame, fitting(distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
     )
 
 
@@ -63,8 +63,8 @@ Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
     """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
-    names = asked_for(request, request.found.policies)
-    words = [{*_words(policy.settings)} for policy in request.found.policies if policy.name in names]
+    names = requested_policies(request, request.result.policies)
+    words = [{*_words(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 
 from replay.runs.page.dashboard_data import Json, described, number_of, numbers
+from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
-from replay.runs.saved.shown import ON_PAGE
 from toolkit.errors import InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
@@ -43,7 +43,7 @@ ROOM = 40_000
 @dataclass(frozen=True, eq=False)
 class _PageResult:
     data: Json
-    examples: _ShownExamples
+    examples: _PageExamples
     packed: str
 
 
@@ -133,7 +133,7 @@ ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 
 @dataclass(frozen=True, eq=False)
-class _ShownExamples:
+class _PageExamples:
     """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
 
     `sizes`: the bytes of each file's texts.
@@ -150,8 +150,12 @@ class _ShownExamples:
         if not self.files:
             return
         scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
-        asked = pl.read_parquet(self.folder.file("examples.parquet"))
-        questions = dict(asked.select("example_id", "question").iter_rows()) if "question" in asked.columns else {}
+        example_rows = pl.read_parquet(self.folder.file("examples.parquet"))
+        questions = (
+            dict(example_rows.select("example_id", "question").iter_rows())
+            if "question" in example_rows.columns
+            else {}
+        )
         known = pl.DataFrame({"example_id": self.ids, "place": range(len(self.ids)), "file": self.files})
         for begin, end in _read_at_once(self.sizes):  # all texts may be too many for memory, and a scan takes a while
             some = known.filter(pl.col("file").is_between(begin, end, closed="left"))
@@ -182,7 +186,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _examples_of(
     result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
-) -> _ShownExamples:
+) -> _PageExamples:
     """The examples of a result, at most so many, and fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
@@ -193,14 +197,13 @@ def _examples_of(
         paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(result.examples)))
     frame, strata = _drawn(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
-    asked = _with_questions(frame, folder)
     words = _Words()
     data: Json = {
         "total": len(result.examples),
         "strata": strata,
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
-        "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
+        "asked": _questions(frame, folder),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping(result)},
         "outcomes": _outcomes(result, folder, frame, names, words),
@@ -210,7 +213,7 @@ def _examples_of(
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
     files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
-    return _ShownExamples(data, frame["example_id"], folder, files, sizes)
+    return _PageExamples(data, frame["example_id"], folder, files, sizes)
 
 
 def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -295,12 +298,14 @@ def _shares(sizes: Sequence[int], most: int) -> list[int]:
     return shares
 
 
-def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | None:
+def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | None:
+    """The beginning of each example's question; None where the log has no questions."""
     file = folder.file("examples.parquet")
     if "question" not in pl.read_parquet_schema(file):
         return None
     questions = pl.read_parquet(file, columns=["example_id", "question"])
-    return frame.select("example_id").join(questions, on="example_id", how="left", maintain_order="left")["question"]
+    rows = frame.select("example_id").join(questions, on="example_id", how="left", maintain_order="left")
+    return [None if text is None else printable(text[:EXCERPT]) for text in rows["question"]]
 
 
 def _outcomes(

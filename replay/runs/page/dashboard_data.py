@@ -14,9 +14,9 @@ import polars as pl
 
 from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAPS, headroom
+from replay.runs.saved.display import ranked_input
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
-from replay.runs.saved.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
@@ -223,10 +223,12 @@ def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int
     return baselines[:most]
 
 
-Told = dict[int, list[Json | None]]
+PairColumns = dict[int, list[Json | None]]
 
 
-def _tell_all_pairs(differences: Told, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
+def _tell_all_pairs(
+    differences: PairColumns, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]
+) -> None:
     """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
     try:
         pairs = compare(result, None, None, None, None).pairs

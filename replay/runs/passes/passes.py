@@ -16,7 +16,7 @@ from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
 from replay.engine.costs import by_name
-from replay.engine.outcome import SERVED, Outcome
+from replay.engine.outcome import COVERED, Outcome
 from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
@@ -116,7 +116,7 @@ def evaluators(
 def correctness(on: Evaluator) -> np.ndarray:
     """Correctness of every policy (P, E), NaN where the log cannot serve it."""
     outcomes = [on.outcome(policy) for policy in on.policies]
-    return np.stack([np.where(outcome.reason == SERVED, outcome.correct, np.nan) for outcome in outcomes])
+    return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
 def _widest(contents: Contents, policies: Sequence[Policy]) -> int:

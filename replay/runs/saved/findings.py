@@ -17,8 +17,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
-from replay.runs.passes.own_metrics import with_unvalued
 from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder

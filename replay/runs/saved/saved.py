@@ -42,7 +42,7 @@ STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
-def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
+def write_findings(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
     result.summariser.outcomes.write(folder / OUTCOMES)
     for name, attribute in FRAMES.items():
@@ -52,7 +52,7 @@ def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     write_record(folder, result.provenance)
 
 
-def seal_found(result: Findings, folder: Path) -> None:
+def seal_findings(result: Findings, folder: Path) -> None:
     """Write what is no frame, once all other files lie in the folder."""
     summariser = result.summariser
     record = {
@@ -111,9 +111,9 @@ class _SavedOutcomes:
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
         gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
         names = [name for name in self.schema if name not in KEYS]
-        return Store(list(self._pieces(names, ids)), unit, gold, len(self.policies), names)
+        return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names)
 
-    def _pieces(self, names: list[str], ids: pl.Series | None) -> Iterator[Piece]:
+    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Piece]:
         import pyarrow.parquet as pq
 
         file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
@@ -123,11 +123,11 @@ class _SavedOutcomes:
             chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
             if len(chosen):
                 keys = [*names, ANSWER]
-                yield _SavedPiece(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
+                yield _SavedChunk(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
 
 
 @dataclass(frozen=True, eq=False)
-class _SavedPiece:
+class _SavedChunk:
     """Some examples of a row group; a column is read when it is first asked for."""
 
     parquet: pq.ParquetFile
@@ -137,7 +137,7 @@ class _SavedPiece:
     labels: tuple[str, ...]
     chosen: Ints
     keeper: Keeper
-    slabs: dict[Key, Slab]
+    columns: dict[Key, Slab]
 
     @property
     def size(self) -> int:
@@ -145,7 +145,7 @@ class _SavedPiece:
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
-        if key not in self.slabs:
+        if key not in self.columns:
             if key == ANSWER:
                 words = self._read(["answer"])["answer"].cast(pl.Categorical).to_physical()
                 self._keep(key, words.cast(pl.Float64).fill_null(np.nan).to_numpy())
@@ -155,13 +155,13 @@ class _SavedPiece:
                 shares = _label_shares(self._read(["answer", "answers"]), self.labels)
                 for label, share in enumerate(shares):
                     self._keep(label, share)
-        return self.slabs[key].rows(policies, start, stop)
+        return self.columns[key].rows(policies, start, stop)
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
         return pl.DataFrame(pl.from_arrow(self.parquet.read_row_group(self.group, columns=columns)))
 
     def _keep(self, key: Key, values: Floats) -> None:
-        self.slabs[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
+        self.columns[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
 
 
 def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
@@ -176,7 +176,7 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
     return shares
 
 
-def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
+def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
     """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
@@ -266,7 +266,7 @@ def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
     folder = result.folder
     if folder is None:
         write(scratch.path)
-        folder = read_found(scratch.path)["folder"]
+        folder = read_findings(scratch.path)["folder"]
     with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
         for name in (*folder.hashes, "result.json"):
             archive.write(folder.path / name, name)

@@ -17,7 +17,7 @@ from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, u
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_keys
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
-from replay.data.conditions import asked_about, matching, of_dataset, refuse_overlap
+from replay.data.conditions import examples_where, matching, of_dataset, refuse_overlap
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import WARN_EXCLUDED
@@ -74,7 +74,7 @@ def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | No
 
     Of examples with labels only traces whose answer is one of them are valid, as only these are ever verified.
     """
-    examples = asked_about(log, where, "cluster", "labels")
+    examples = examples_where(log, where, "cluster", "labels")
     units = examples.select("example_id", "labels", unit=resampling_units(examples))
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(

@@ -18,7 +18,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import asked_about, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import examples_where, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -237,7 +237,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     contents = read_contents(log)
     _require(log, contents, setting)
     setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
-    ids = asked_about(log, setting.where)["example_id"]
+    ids = examples_where(log, setting.where)["example_id"]
     train = matching_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
@@ -531,7 +531,7 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.own_less(areas, level)
+    behind = place_probes.transfer_gaps(areas, level)
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)

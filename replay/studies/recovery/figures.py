@@ -103,7 +103,7 @@ def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        panels += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+        panels += [show.ReliabilityPanel(gate.label, points, gate.action, gate.file.threshold)] if points else []
     return panels
 
 

@@ -325,7 +325,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary)
-    rules = {rule: roles.when(gate_set.shown(rule), one) for rule, one in unfitted.items()}
+    rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
     longer = {pool: policy.name for pool, policy in budgets.items()}
@@ -339,7 +339,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
         always={action: policy.name for action, policy in always.items()},
         selective={action: policy.name for action, policy in selective.items()},
         rules={policy.name: rule for rule, policy in rules.items()}
-        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
+        | {gate.policy: gate.label for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=selective[roles.action].name if roles.action in selective else "",

@@ -275,7 +275,7 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         report_numbers = study.reports[gate.policy].numbers()
         values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
         published_row = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
-        yield Row((gate.action, gate.shown), values=values, published=published_row)
+        yield Row((gate.action, gate.label), values=values, published=published_row)
 
 
 GATE_COLUMNS = (
@@ -417,7 +417,7 @@ BUDGETS = Sheet[DatasetStudy](
 def _bins(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
         for one in study.calibration[gate.policy]:
-            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), one)
+            yield Row((gate.action, gate.label, f"{one.low:.1f} to {one.high:.1f}"), one)
 
 
 GATE_CALIBRATION = Sheet[DatasetStudy](

@@ -26,7 +26,7 @@ SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
 
 
-def own_rules(rules: GivenRules) -> dict[str, type]:
+def user_rules(rules: GivenRules) -> dict[str, type]:
     """A user's stopping rules and selects by class name, from a Python file or as classes.
 
     Raises ThinkbackError where there is none, or the file does not load.

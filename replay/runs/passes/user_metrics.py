@@ -65,7 +65,7 @@ class Metric:
             raise RequiredError("a metric needs a `name`")
 
 
-def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
+def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     """Metrics of one's own, one or several. Raises ThinkbackError for what is none, or for two of one name."""
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
@@ -76,7 +76,7 @@ def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     return metrics
 
 
-def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
+def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
     """Metrics of one's own as rows of the table of columns; `columns`: the rows that the run has without them.
 
     Raises ThinkbackError for names that are taken or not known.

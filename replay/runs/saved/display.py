@@ -110,7 +110,7 @@ def printed_tables(
     return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
 
 
-def write_shown(
+def write_display(
     result: Findings,
     ranked: RankedInput,
     folder: Path,
