@@ -283,12 +283,12 @@ def _generated(
     code = np.where(there, np.take_along_axis(pool.code, place, axis=1), -1)
     score = np.full(code.shape, np.nan)
     if scores is not None:
-        taken = walk.unscored.filled(scores.score, ~scores.listwise)
-        score = np.where(code >= 0, np.take_along_axis(taken, place, axis=1), np.nan)
-    drawn = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
+        read_scores = walk.unscored.filled(scores.score, ~scores.listwise)
+        score = np.where(code >= 0, np.take_along_axis(read_scores, place, axis=1), np.nan)
+    random_keys = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
     read = [np.take_along_axis(pool.features[name], place, axis=1) for name in walk.order.features]
     features = np.stack(read) if read else np.zeros((0, *place.shape))
-    return GeneratedTraces(code, score, drawn, features, count, walk.unscored)
+    return GeneratedTraces(code, score, random_keys, features, count, walk.unscored)
 
 
 def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> np.ndarray:

@@ -179,12 +179,12 @@ def read_data(
         evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
-        read = np.stack([feature.read(block, base).value for feature in features], axis=1)
+        inputs = np.stack([feature.read(block, base).value for feature in features], axis=1)
         complete = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
-        keep = complete & ~np.isnan(read).any(axis=1) if whole else complete
-        empty += np.isnan(read[complete]).sum(axis=0)
+        keep = complete & ~np.isnan(inputs).any(axis=1) if whole else complete
+        empty += np.isnan(inputs[complete]).sum(axis=0)
         lost, unread = lost + int((~complete).sum()), unread + int((complete & ~keep).sum())
-        values.append(read[keep])
+        values.append(inputs[keep])
         repair.append(label[keep])
         names.append(block.examples["example_id"].filter(pl.Series(keep)))
     examples = pl.concat(names)

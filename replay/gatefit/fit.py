@@ -245,17 +245,19 @@ def _finished(
     ]
     judged = {name: getattr(scores, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
     numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
-    done = draft | {
+    document = draft | {
         "threshold": gate_file.written_threshold(threshold, below),
         "development": {"calibration": numbers, "reliability": [vars(one) for one in scores.bins], "curve": points},
     }
-    return done | {"sha256": gate_file.content_hash(done)}
+    return document | {"sha256": gate_file.content_hash(document)}
 
 
 def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
     """That scores out of fold, which the gate learns from, were made of the labels of the other folds."""
-    read = [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
-    folded = folds_of(at.log, read)["verifier"].unique().sort().to_list()
+    verifiers = (
+        [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
+    )
+    folded = folds_of(at.log, verifiers)["verifier"].unique().sort().to_list()
     if not folded:
         return []
     return [

@@ -122,8 +122,8 @@ def rival_gates(
         gate for one in every for gate in fitting.named_gates(one, "trees", TREES, named_of("boosted-trees gate", one))
     ]
     for verifier in sorted(contents.verifiers):
-        named = FIX.fullmatch(verifier)
-        predicted = named["action"] if named else ""
+        match = FIX.fullmatch(verifier)
+        predicted = match["action"] if match else ""
         if predicted in actions:
             policy = f"selective {predicted}: {verifier}"
             dataset_fitting = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
@@ -137,23 +137,23 @@ def rival_gates(
 
 
 def given_gates(
-    given: Sequence[GateFile], cheap: Mapping[str, NamedGate]
+    files: Sequence[GateFile], cheap: Mapping[str, NamedGate]
 ) -> tuple[dict[str, NamedGate], list[NamedGate]]:
     """(the gate that acts for each action, others): of an action with given files the first, then the cheap one too."""
-    acting = dict(cheap)
+    gates = dict(cheap)
     others: list[NamedGate] = []
-    for number, file in enumerate(given):
-        first = all(file.action != earlier.action for earlier in given[:number])
+    for number, file in enumerate(files):
+        first = all(file.action != earlier.action for earlier in files[:number])
         name = PurePath(file.path).name
-        name += f" ({number + 1})" if [PurePath(one.path).name for one in given].count(name) > 1 else ""
+        name += f" ({number + 1})" if [PurePath(one.path).name for one in files].count(name) > 1 else ""
         gate = NamedGate(f"selective {file.action}", name, GIVEN, file)
         if not first:
             others.append(replace(gate, policy=f"{gate.policy}: {name}"))
             continue
-        acting[file.action] = gate
+        gates[file.action] = gate
         if file.action in cheap:
             others.append(replace(cheap[file.action], policy=f"{gate.policy}: {CHEAP}"))
-    return acting, others
+    return gates, others
 
 
 def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]) -> list[NamedGate]:

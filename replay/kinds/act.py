@@ -118,9 +118,9 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         revised = on.block.pools[self.slice]
-        counted = [n for n in self._rollouts(revised) if n < revised.size[0]]
-        read = max([1, *(int(revised.reads[0, n]) for n in counted)])
-        rows = [*trace_rows(on.block, self.base, range(read)), *trace_rows(on.block, self.slice, counted)]
+        rollouts = [n for n in self._rollouts(revised) if n < revised.size[0]]
+        most_read = max([1, *(int(revised.reads[0, n]) for n in rollouts)])
+        rows = [*trace_rows(on.block, self.base, range(most_read)), *trace_rows(on.block, self.slice, rollouts)]
         traces = tuple((row["of"], row["sample"]) for row in rows)
         yield Stage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
 

@@ -517,18 +517,17 @@ def _score_remarks(
             yield Remark(RAW_MARGIN, verifier)
 
 
-def _rows_left_out(lost: NullRows) -> RemarkKind:
+def _rows_left_out(null_rows: NullRows) -> RemarkKind:
     """The remark on policies with a prior whose fit left the same rows out, which they share."""
-    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(lost,))
+    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(null_rows,))
 
 
-def _left_out(policies: Counts, lost: NullRows) -> list[str]:
-    traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
-    features = "feature" if len(lost.features) == 1 else "one of the features"
-    return [
-        f"prior of {listed(list(policies), MAX_NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
-        f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
-    ]
+def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
+    verb = "is" if null_rows.traces == 1 else "are"
+    features = "feature" if len(null_rows.features) == 1 else "one of the features"
+    traces = f"{counted(null_rows.traces, 'trace')} on {null_rows.examples:,} of the {null_rows.of:,} examples of `on`"
+    why = f"{features} {listed(null_rows.features)} is null"
+    return [f"prior of {listed(list(policies), MAX_NAMED)}: {traces} {verb} left out of the fit ({why})"]
 
 
 BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
@@ -576,8 +575,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
 
 def _early(verifier: str, tokens: int) -> bool:
     """Whether a verifier by its name scored traces after no more than so many tokens."""
-    named = NAMED_TOKENS.fullmatch(verifier)
-    return named is not None and int(named[1]) <= tokens
+    match = NAMED_TOKENS.fullmatch(verifier)
+    return match is not None and int(match[1]) <= tokens
 
 
 def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:

@@ -61,8 +61,8 @@ def traces_there(block: LogBlock, slice_: str) -> tuple[tuple[str, int], ...]:
 
 def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
     """What one part paid, from costs (C,)."""
-    named = by_name(costs)
-    return {"part": part, **{name: known(float(named[name])) for name in COST_COLUMNS}}
+    values = by_name(costs)
+    return {"part": part, **{name: known(float(values[name])) for name in COST_COLUMNS}}
 
 
 def _word_of(block: LogBlock, word: int) -> str | None:
@@ -208,7 +208,7 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, cap)
     chance = select.over_orders(traces)[0]
-    size, drawn = int(traces.size[0]), int(traces.drawn[0])
+    size, traces_drawn = int(traces.size[0]), int(traces.drawn[0])
     columns = {
         "sample": np.arange(size),
         "answer": answers(block, pool.word[0, :size]),
@@ -219,7 +219,7 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
     rows = pl.DataFrame(columns, nan_to_null=True)
     by_answer = rows.drop_nulls("answer").group_by("answer", maintain_order=True)
     winners = by_answer.agg(pl.len().alias("votes"), pl.col("correct").mean(), pl.col("probability").sum())
-    title = f"`{name}`, {drawn} of {counted(size, 'trace')} over all orders"
+    title = f"`{name}`, {traces_drawn} of {counted(size, 'trace')} over all orders"
     if VOTES in select.reads:
         nothing = max(0.0, 1 - float(winners["probability"].sum()))
         ending = f"no answer: {100 * nothing:.3g} %" if nothing > ROUNDING else ""

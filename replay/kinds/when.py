@@ -190,14 +190,14 @@ class When(Policy, kind="when", inner=("base", "then")):
         reasons = (*base.reasons, f"the gate reads {what}, which is {lacks}", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
-        done = pick(fires, then, base, self.columns, second_paid=True)
+        outcome = pick(fires, then, base, self.columns, second_paid=True)
         tokens = np.where(fires, parts.action_tokens, 0.0)
         return replace(
-            done,
+            outcome,
             reason=np.where(base.reason > 0, base.reason, reason).astype(np.int16),
             reasons=reasons,
             costs=np.where(fires[:, None], parts.fired, parts.unfired),
-            against=Against(base.correct, done.correct, fires.astype(float), tokens),
+            against=Against(base.correct, outcome.correct, fires.astype(float), tokens),
         ), fires
 
     def fires(self, on: Evaluator) -> np.ndarray:

@@ -313,13 +313,13 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     if (traces.fold != NO_FOLD).any():
         notes.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
     if dealt.lacking:
-        named = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
+        places = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
         more = ", …" * (len(dealt.lacking) > MOST_NAMED)
         notes.append(
             note(
                 "one_class",
                 f"{counted(len(dealt.lacking), 'place')} left out, where the training rows are all right or all wrong "
-                f"(layer:token {named}{more})",
+                f"(layer:token {places}{more})",
             )
         )
     states = dealt.material.states
@@ -420,8 +420,8 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
     """The verifiers that are read and have scores out of fold."""
-    read = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
-    return tuple(folds_of(log, read)["verifier"].unique().sort())
+    verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
+    return tuple(folds_of(log, verifiers)["verifier"].unique().sort())
 
 
 def _scores_without(

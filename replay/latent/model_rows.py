@@ -53,10 +53,12 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
     groups = question_groups(log)
     keys = frame.select("trace_id", "example_id", "pool")
     inputs_read = [_input(log, name, keys) for name in inputs]
-    read = pl.concat(inputs_read, how="horizontal") if inputs_read else pl.DataFrame()
+    inputs_frame = pl.concat(inputs_read, how="horizontal") if inputs_read else pl.DataFrame()
     folds = one_fold(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
     values = (
-        read.cast(pl.Float32).to_numpy().astype(np.float32) if inputs_read else np.zeros((frame.height, 0), np.float32)
+        inputs_frame.cast(pl.Float32).to_numpy().astype(np.float32)
+        if inputs_read
+        else np.zeros((frame.height, 0), np.float32)
     )
     largest = np.finfo(np.float32).max
     return Traces(
@@ -64,7 +66,7 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
         group=keys.join(groups, on="example_id", how="left", maintain_order="left")["group"].to_numpy(),
         right=frame["correct"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
         values=np.clip(values, -largest, largest),
-        names=tuple(read.columns),
+        names=tuple(inputs_frame.columns),
         fold=keys["example_id"].replace_strict(folds, default=NO_FOLD, return_dtype=pl.Int64).to_numpy(),
     )
 
@@ -210,21 +212,21 @@ class StateRows:
         columns that each row will have besides its state.
         """
         most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
-        waiting: list[Batch] = []
-        held = 0
+        queue: list[Batch] = []
+        rows = 0
         for file, number, trace, place in self.groups:
             wanted = trace != NOWHERE
             state = self._read(file, number)
             batch = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
             for start in range(0, len(batch.trace), most):
                 chunk = Batch(*(one[start : start + most] for one in batch))
-                if waiting and (not joined or held + len(chunk.trace) > most):
-                    yield _together(waiting)
-                    waiting, held = [], 0
-                waiting.append(chunk)
-                held += len(chunk.trace)
-        if waiting:
-            yield _together(waiting)
+                if queue and (not joined or rows + len(chunk.trace) > most):
+                    yield _together(queue)
+                    queue, rows = [], 0
+                queue.append(chunk)
+                rows += len(chunk.trace)
+        if queue:
+            yield _together(queue)
 
     def _read(self, file: str, number: int) -> np.ndarray:
         import pyarrow.parquet as pq
@@ -261,8 +263,8 @@ def find_states(
     log.scan(table, ["trace_id", "layer", "token", "state"])  # bytes and types are checked here
     kind = log.columns(table)["state"]
     width = kind.size if isinstance(kind, pl.Array) else 0
-    read = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
-    there = sorted({pair for groups in read for *_, layer, token in groups for pair in _pairs(layer, token)})
+    groups_by_shard = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
+    there = sorted({pair for groups in groups_by_shard for *_, layer, token in groups for pair in _pairs(layer, token)})
     choices = [("layer", layers, 0), ("token", tokens, 1)]
     for what, wanted, at in choices:
         for number in wanted:
@@ -273,7 +275,7 @@ def find_states(
     places = [p for p in there if (not layers or p[0] in layers) and (not tokens or p[1] in tokens)]
     order = ids.to_frame("trace_id").with_row_index("number")
     groups = []
-    for of_shard in read:
+    for of_shard in groups_by_shard:
         for file, number, traces, layer, token in of_shard:
             trace = traces.to_frame("trace_id").join(order, on="trace_id", how="left", maintain_order="left")["number"]
             place = np.full(len(layer), NOWHERE, np.int32)

@@ -99,15 +99,15 @@ def placed_traces(
     frame = frame.filter(pl.col("train") | ~pl.col("group").is_in(seen.implode()))
     if frame.is_empty():
         return None
-    taken = _drawn(frame, most, seed).sort("trace_id")
-    state_rows, _ = find_states(log, states, (), (), taken["trace_id"])
+    sample = _drawn(frame, most, seed).sort("trace_id")
+    state_rows, _ = find_states(log, states, (), (), sample["trace_id"])
     return PlacedTraces(
-        keys=taken.select("trace_id", "example_id", "dataset", "pool"),
-        unit=unit_numbers(taken["group"]),
-        right=taken["correct"].to_numpy().astype(bool),
-        train=taken["train"].to_numpy(),
+        keys=sample.select("trace_id", "example_id", "dataset", "pool"),
+        unit=unit_numbers(sample["group"]),
+        right=sample["correct"].to_numpy().astype(bool),
+        train=sample["train"].to_numpy(),
         states=state_rows,
-        left_out=frame.height - taken.height,
+        left_out=frame.height - sample.height,
     )
 
 
@@ -237,10 +237,10 @@ def transfer(
     traces to measure, are left out.
     """
     areas: dict[tuple[str, str], Influenced] = {}
-    held = list(traces.at(places))
+    place_rows = list(traces.at(places))
     for trained, inside in parts.items():
         train = inside & traces.train if trained_on is None else trained_on[trained]
-        table = score_table(traces, train, held, settings)
+        table = score_table(traces, train, place_rows, settings)
         for measured, outside in parts.items():
             on = outside & ~traces.train
             scores = [joint(table, places)] if together else [table[:, place] for place in places]
@@ -345,29 +345,29 @@ def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
 
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """What a verifier of some places is worth by how many questions it is trained on: all, half, a quarter, …"""
-    held = list(traces.at(places))
+    place_rows = list(traces.at(places))
     whole = len(np.unique(traces.unit[traces.train]))
     for count in sorted({whole >> halved for halved in range(HALVINGS)}):
-        drawn = [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
-        if (area := _of(traces, drawn, held, count, level)) is not None:
+        samples = [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
+        if (area := _of(traces, samples, place_rows, count, level)) is not None:
             yield area
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """What a verifier of some places is worth by the share of right ones among as many traces to train on."""
-    held, rows = list(traces.at(places)), _even_rows(traces)
+    place_rows, rows = list(traces.at(places)), _even_rows(traces)
     for share in SHARES:
-        drawn = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
-        if (area := _of(traces, drawn, held, share, level)) is not None:
+        samples = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
+        if (area := _of(traces, samples, place_rows, share, level)) is not None:
             yield area
 
 
 def _of(
-    traces: PlacedTraces, drawn: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
+    traces: PlacedTraces, samples: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
 ) -> SeededArea | None:
-    areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in drawn]
+    areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in samples]
     summary = _seeded(areas, level)
-    return None if summary is None else SeededArea(size, int(drawn[0].sum()), *summary)
+    return None if summary is None else SeededArea(size, int(samples[0].sum()), *summary)
 
 
 def by_model(
@@ -375,16 +375,16 @@ def by_model(
 ) -> Iterator[ModelArea]:
     """What classifiers of one place are worth by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
-    drawn = [_some_questions(traces, count, seed) for seed in range(seeds)]
-    held = list(traces.at(places))
+    samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
+    place_rows = list(traces.at(places))
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
-    for seed, train in enumerate(drawn):
+    for seed, train in enumerate(samples):
         for model in models:
-            table = score_table(traces, train, held, replace(PROBE, model=model, seed=seed))
+            table = score_table(traces, train, place_rows, replace(PROBE, model=model, seed=seed))
             for place in places:
                 areas[model, place].append(pooled(traces, table[:, place], ~traces.train))
     for (model, place), seed_areas in areas.items():
         layer, token = traces.places[place]
         summary = _seeded(seed_areas, level)
         if summary is not None:
-            yield ModelArea(count, int(drawn[0].sum()), *summary, model, layer, token)
+            yield ModelArea(count, int(samples[0].sum()), *summary, model, layer, token)

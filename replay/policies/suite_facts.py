@@ -183,12 +183,12 @@ def _scores(
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
     valid = valid.select("trace_id", "example_id", "pool")
     answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
-    joined = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
+    by_example = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
         scored=pl.col("score").is_not_null().sum(),
         lowest=pl.col("score").min(),
         highest=pl.col("score").max(),
     )  # fmt: skip
-    coverage = joined.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
+    coverage = by_example.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
         served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
         highest=pl.col("highest").max(),
     )  # fmt: skip

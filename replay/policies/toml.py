@@ -53,8 +53,8 @@ class PolicyFile:
     standard: bool = False  # the standard suite, which is compared with its vote over most traces by default
 
     def __post_init__(self) -> None:
-        given = checked_argument("policies", self.policies, Iterable[Policy])
-        object.__setattr__(self, "policies", checked(_only_policies(given)))
+        policies = checked_argument("policies", self.policies, Iterable[Policy])
+        object.__setattr__(self, "policies", checked(_only_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
@@ -116,8 +116,8 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         raise error.about(f"{name}: ") from None
 
 
-def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
-    policies = tuple(given)
+def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
+    policies = tuple(items)
     for one in policies:
         if not isinstance(one, Policy):
             raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")

@@ -37,10 +37,10 @@ class Abandon:
 
     def __post_init__(self) -> None:
         check(self)
-        named = NAMED_TOKENS.fullmatch(self.verifier)
-        if named is not None and int(named[1]) != self.tokens:
+        match = NAMED_TOKENS.fullmatch(self.verifier)
+        if match is not None and int(match[1]) != self.tokens:
             raise MismatchError(
-                f"`verifier` is `{self.verifier}`, which by its name scores traces after {int(named[1]):,} tokens, "
+                f"`verifier` is `{self.verifier}`, which by its name scores traces after {int(match[1]):,} tokens, "
                 f"and `tokens` is {self.tokens:,}; give a verifier of these tokens"
             )
 

@@ -57,25 +57,25 @@ class Select(Rule, key="select", noun="select", says="choice"):
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
         with own_code(self.label):
-            given = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
-        if given.shape != seen.traces.shape or given.dtype.kind not in "iu":
+            decision = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
+        if decision.shape != seen.traces.shape or decision.dtype.kind not in "iu":
             raise RuleError(
-                f"{self.label} gives {given.dtype} of shape {given.shape}; `{self.method}` must give integers of shape "
-                f"{seen.traces.shape}, one for every example and step"
+                f"{self.label} gives {decision.dtype} of shape {decision.shape}; `{self.method}` must give integers of "
+                f"shape {seen.traces.shape}, one for every example and step"
             )
         if self.method == "takes":
-            self._refuse(given > seen.step, "takes the trace of a step that comes later")
-            return self._located(seen, given)
-        later = (seen.answers > 0) & (given >= seen.answers)
+            self._refuse(decision > seen.step, "takes the trace of a step that comes later")
+            return self._located(seen, decision)
+        later = (seen.answers > 0) & (decision >= seen.answers)
         self._refuse(later, "chooses an answer that no step has revealed yet")
-        return self._located(seen, np.where(seen.answers > 0, given, NONE))
+        return self._located(seen, np.where(seen.answers > 0, decision, NONE))
 
-    def _located(self, seen: Prefix, given: np.ndarray) -> np.ndarray:
+    def _located(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
         """Places (E, S) of the traces of steps, NONE where one has no answer; or the earliest with an answer."""
-        known = given > 0 if self.method == "takes" else given >= 0
+        known = decision > 0 if self.method == "takes" else decision >= 0
         if self.method == "chooses":
-            return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, given, 0), axis=1), NONE)
-        revealed, at = seen.walk, np.where(known, given, 1) - 1
+            return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, decision, 0), axis=1), NONE)
+        revealed, at = seen.walk, np.where(known, decision, 1) - 1
         known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
         return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 

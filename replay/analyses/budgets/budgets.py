@@ -102,11 +102,11 @@ def budgets(
         ]
     best = Sample(name=BEST, **shared)
     result = run(log, [*chain(*policies.values()), best, every_example(pool)], **options)
-    named = list(orders)
+    names = list(orders)
     return Budgets(
         by_k=_by_k(result, policies, ks),
-        pairs=_pairs(result, named, ks),
-        smallest=_smallest(result, named, ks),
+        pairs=_pairs(result, names, ks),
+        smallest=_smallest(result, names, ks),
         max_traces=max_traces,
         result=result,
         missing=_missing(result, orders, ks),

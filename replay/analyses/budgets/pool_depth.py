@@ -76,7 +76,7 @@ def unresolved(
     reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
     of the claims asked about have such a pool, verified throughout.
     """
-    held, leads, units, total = [], [], [], 0
+    masks, leads, units, total = [], [], [], 0
     walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
     for block in _blocks(log, pool, where, verifier):
         trajectory = walk_block(block, walk)
@@ -85,10 +85,10 @@ def unresolved(
         seen = trajectory.prefix
         strength = margin.strength(seen)[mask]
         lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
-        held.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
+        masks.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
         leads.append(np.maximum.accumulate(lead[mask], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
-    open_, lead = ~np.concatenate(held), np.concatenate(leads)
+    open_, lead = ~np.concatenate(masks), np.concatenate(leads)
     frame = _shares(open_, pl.concat(units), total, settings)
     leads_of = lead if enough(len(lead), total) else np.full_like(lead, -np.inf)
     reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
@@ -102,9 +102,9 @@ def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None)
     """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
     examples = examples_where(log, where, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([pool]))
-    wanted = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
+    request = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
     for start in range(0, len(examples), BLOCK_EXAMPLES):
-        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], request)
 
 
 def enough(claims: int, total: int) -> bool:

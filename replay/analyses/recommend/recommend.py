@@ -225,9 +225,9 @@ class _PairedEvidence:
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        tokens = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
         paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
-        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
+        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
         intervals = self.differences(pairs, alone=False)
@@ -236,7 +236,7 @@ class _PairedEvidence:
             beats = self._above(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
-                f"`{rival}` against `{name}`, at {spent[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
+                f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_points(gained, exact=True)}"
             )
             decides = name == best and beats and self._above(intervals[-1])
@@ -256,11 +256,11 @@ class _PairedEvidence:
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, where it costs more."""
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
-        known = [name for name, tokens in spent.items() if tokens > float(rival["total_tokens"].mean())]
+        tokens_by_vote = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        known = [name for name, tokens in tokens_by_vote.items() if tokens > float(rival["total_tokens"].mean())]
         if not known:
             return ()
-        name = max(known, key=lambda vote: spent[vote])
+        name = max(known, key=lambda vote: tokens_by_vote[vote])
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
         gained, dearer = self.differences(pairs, alone=True)
         return (

@@ -55,11 +55,11 @@ def repair_examples(
     return tuple(_case(kind, texts[name]) for kind, name in picks)
 
 
-def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str]) -> dict[str, pl.DataFrame]:
+def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
     """By example, its question with the base attempt and its revisions by the action, one row each in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
-    predicate = pl.col("example_id").is_in(list(wanted))
+    predicate = pl.col("example_id").is_in(list(ids))
     traces = collect(log.scan("traces", [*columns, *texts]).filter(predicate), log)
     if not texts:
         traces = traces.with_columns(text=pl.lit(None, pl.String))
@@ -69,7 +69,7 @@ def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str])
     ).select("example_id", parent_id="trace_id", base_answer="answer", base_text="text", was="correct")
     revised = traces.filter(action=action) if pool is None else traces.filter(action=action, pool=pool)
     rows = examples.join(first, on="example_id").join(revised, on=["example_id", "parent_id"])
-    return {name: rows.filter(example_id=name).sort("sample_index") for name in wanted}
+    return {name: rows.filter(example_id=name).sort("sample_index") for name in ids}
 
 
 def _case(kind: str, rows: pl.DataFrame) -> RepairExample:
@@ -116,8 +116,8 @@ def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
             gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
-            named = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
-            yield from (f"{name}:\n\n{_block(text)}" for name, text in named.items() if text)
+            texts = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
+            yield from (f"{name}:\n\n{_block(text)}" for name, text in texts.items() if text)
 
 
 def _answer(answer: str | None) -> str:

@@ -72,11 +72,11 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
     units = result.examples.select("example_id", unit=resampling_units(result.examples))
     scores = scores.join(units, on="example_id").sort("example_id")
-    read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
+    pairs_read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
-        place = ((verifier, pool) in read, rows.height, str(pool))
+        place = ((verifier, pool) in pairs_read, rows.height, str(pool))
         best[str(verifier)] = max(best.get(str(verifier), place), place)
     settings, areas = result.summariser.settings, []
     for verifier, (*_, pool) in best.items():
@@ -442,9 +442,9 @@ class LogReport:
     def _tables(self) -> Iterator[tuple[str, Table, Table]]:
         """Tables by name: as the report shows them, and whole."""
         results = ranked_input(self.result)
-        named = {"policies": results}
-        named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
-        for name, one in named.items():
+        tables = {"policies": results}
+        tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
+        for name, one in tables.items():
             whole = ranked_table(one)
             yield name, _short(whole, one, _one_attempt(self.result.policies, one.baseline)), whole
         if self.room is not None:
@@ -493,11 +493,11 @@ def report(
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
-    opened = open_log(log)
-    description = describe_log(opened)
+    opened_log = open_log(log)
+    description = describe_log(opened_log)
     standard, missing = None, []
     if policies is None:
-        standard = suite(opened, where)
+        standard = suite(opened_log, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
             where, options = standard.where, {"by": standard.by} | options
@@ -507,7 +507,7 @@ def report(
         baseline = largest_majority(records)
         if baseline is None and standard is not None:
             baseline = _first_attempt(records, description)
-    result = run(opened, file, baseline=baseline, where=where, **options)
+    result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
     for name in FIGURES:
@@ -516,7 +516,7 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    areas = _verifier_areas(opened, result) if description.verifiers.height else ()
+    areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
     sections = _sections(result, description, room, areas, missing)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
@@ -527,8 +527,8 @@ def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
     reader asks for first.
     """
     known = {column.key for column in table.columns}
-    wanted = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
-    narrow = table.only([key for key in wanted if key in known])
+    columns = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
+    narrow = table.only([key for key in columns if key in known])
     rows = rank(results)
     front = sorted(
         (row.cost.estimate, place) for place, row in enumerate(rows) if row.on_front and row.cost and place >= ROWS
@@ -555,8 +555,8 @@ def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:
     against = "" if result.baseline is None else f" The baseline is `{result.baseline}`."
     replayed = f"Replayed: {policies} on {counted(result.statistics.n, 'example')}{among}"
     intervals = f"{100 * settings.level:g} % intervals"
-    drawn = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
-    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({drawn})."
+    resamples = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
+    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
 
 
 def _marks(sections: Sequence[Section]) -> Iterator[str]:

@@ -145,22 +145,22 @@ def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = 
     """
     of_intervals = {name: options.pop(name) for name in [*options] if name in INTERVALS}
     settings = settings_of(settings, **of_intervals)
-    opened = open_log(log)
-    pool_strategies = strategies(opened, seed=settings.seed, **options)
+    opened_log = open_log(log)
+    pool_strategies = strategies(opened_log, seed=settings.seed, **options)
     chosen = halved(pool_strategies.examples, settings.seed)
     if on is not None:
-        chosen = pool_strategies.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
+        chosen = pool_strategies.examples["example_id"].is_in(matching(opened_log, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
-    return replace(front_of(pool_strategies, chosen, settings), simulated=opened.simulated)
+    return replace(front_of(pool_strategies, chosen, settings), simulated=opened_log.simulated)
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
     """A random half of the examples (E,), by the hashes of their names: all examples of a cluster or none."""
     unit = resampling_units(examples)
     names = unit.unique().sort()
-    drawn = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
-    half = names.gather(np.argsort(drawn, kind="stable")[: (len(names) + 1) // 2])
+    hashes = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
+    half = names.gather(np.argsort(hashes, kind="stable")[: (len(names) + 1) // 2])
     return unit.is_in(half.implode()).to_numpy()
 
 

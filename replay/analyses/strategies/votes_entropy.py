@@ -57,8 +57,8 @@ def votes_entropy(
     The correlation's interval is that of Bonett and Wright (2000), with as many observations as there are questions, or
     clusters.
     """
-    opened = open_log(log)
-    frame = _frame(opened, verifier, pool, probe, where)
+    opened_log = open_log(log)
+    frame = _frame(opened_log, verifier, pool, probe, where)
     if frame.height < FEWEST or frame["score"].n_unique() < 2 or frame["entropy"].n_unique() < 2:
         return None
     frame = frame.sort("score", "example_id")
@@ -96,8 +96,8 @@ def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | N
         pl.col("answer").is_not_null(), pl.col("correct").is_not_null(), ~pl.col("opaque").fill_null(False)
     )
     share = pl.len() / pl.col("count").first()
-    counted = votes.with_columns(count=pl.len().over("example_id")).filter(pl.col("count") > 1)
-    shares = counted.group_by("example_id", "answer").agg(
+    several = votes.with_columns(count=pl.len().over("example_id")).filter(pl.col("count") > 1)
+    shares = several.group_by("example_id", "answer").agg(
         share=share, count=pl.col("count").first(), right=pl.col("correct").sum() / pl.col("count").first()
     )
     spread = -(pl.col("share") * pl.col("share").log()).sum() / pl.col("count").first().log()

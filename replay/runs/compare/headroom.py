@@ -278,12 +278,12 @@ def headroom(
     )
 
 
-def _oracle_of(result: Findings, named: str | None) -> str:
+def _oracle_of(result: Findings, name: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
-    if named is not None:
-        require_known(named, names, f"no policy is named `{named}`")
-        return named
+    if name is not None:
+        require_known(name, names, f"no policy is named `{name}`")
+        return name
     seeing = [policy.name for policy in result.policies if policy.diagnostic]
     known = result.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)

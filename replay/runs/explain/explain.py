@@ -288,8 +288,8 @@ def _answer(answer: str | None) -> str:
 
 
 def _answers(answers: list[dict[str, Any]]) -> str:
-    named = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
-    return f"answers {named}" + (", …" if len(answers) > MOST_ANSWERS else "")
+    text = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
+    return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 
 def _paid(row: Mapping[str, Any]) -> str:
@@ -309,8 +309,8 @@ def _count(number: float, what: str, form: str = "g") -> str:
 def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
     """The texts of the traces that stages looked at, each once, in their order; `logged` has them by slice, sample."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
-    wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
-    return wanted.join(
+    traces = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
+    return traces.join(
         logged, left_on=["of", "sample"], right_on=["slice", "sample"], how="left", maintain_order="left"
     )
 
@@ -327,7 +327,7 @@ Row = Mapping[str, Any]
 NONE: Row = {}
 
 
-def retell(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
+def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """The steps of a policy on the example of a row of outcomes, as they were saved."""
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
     traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
@@ -337,8 +337,8 @@ def retell(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame
         {one["order"]: one for one in orders.iter_rows(named=True)},
     )
     stops = stops.rename({"given_up_by": "abandoned_by"}, strict=False)  # as results were written before 0.1.0
-    mine = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
-    steps = mine.iter_rows(named=True)
+    policy_stops = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
+    steps = policy_stops.iter_rows(named=True)
     stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
     example_row = result.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
@@ -381,11 +381,11 @@ class _Paid:
         }
         later, together = order["generated"] is not None, checks.get("rule") == TOGETHER
         walk: tuple[Trace | None, ...] = (None, *traces) if later else traces
-        spent = order["tokens"][len(traces) + 1 - len(walk) : len(traces) + 1]
+        tokens_by_step = order["tokens"][len(traces) + 1 - len(walk) : len(traces) + 1]
         if later and stop["empty"]:
-            walk, spent = (*walk, None), [*spent, generation["tokens"][stop["generated"]]]
+            walk, tokens_by_step = (*walk, None), [*tokens_by_step, generation["tokens"][stop["generated"]]]
         rows, paid = [], 0.0
-        for step, (trace, tokens) in enumerate(zip(walk, spent, strict=True), 0 if later else 1):
+        for step, (trace, tokens) in enumerate(zip(walk, tokens_by_step, strict=True), 0 if later else 1):
             if verifier is not None:
                 now = (traces if step == len(traces) else ()) if together else (trace,)
                 paid += sum(self.scores[one, verifier]["verification_tokens"] or 0.0 for one in now if one in verified)

@@ -74,9 +74,9 @@ def frontier_data(request: FigureRequest) -> FigureData:
         raise EmptyError(f"there is no figure: {reason}")
 
     def draw(*, width: float, title: str) -> Figure:
-        drawn = frontier_figure(results, title, width, note)
-        assert drawn is not None
-        return drawn
+        figure = frontier_figure(results, title, width, note)
+        assert figure is not None
+        return figure
 
     return FigureData(frontier_frame(results), draw)
 
@@ -106,9 +106,9 @@ def _figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
         names = requested_policies(request, [row.policy for row in ranked])
         return [row for row in ranked if row.policy.name in names], 0
     must = {request.baseline or request.result.baseline, request.result.leader}
-    wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
-    subset = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
-    return [row for row in wanted if row.policy.name in subset], len(ranked) - len(subset)
+    rows = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
+    subset = {row.policy.name for row in sorted(rows, key=lambda row: row.policy.name not in must)[:most]}
+    return [row for row in rows if row.policy.name in subset], len(ranked) - len(subset)
 
 
 def fitting(
@@ -148,9 +148,9 @@ def forest_data(request: FigureRequest) -> FigureData:
     baseline = request.baseline or result.baseline or result.leader
     if baseline is None:
         raise RequiredError(f"there is no policy to compare with: name one as {argument('baseline')}")
-    named = {policy.name: policy for policy in result.policies}
-    require_known(baseline, named, f"no policy is named `{baseline}`")
-    if named[baseline].diagnostic and baseline != result.baseline:
+    policies = {policy.name: policy for policy in result.policies}
+    require_known(baseline, policies, f"no policy is named `{baseline}`")
+    if policies[baseline].diagnostic and baseline != result.baseline:
         raise ConflictError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
     column = metric_column(result.summariser.metric, result.columns)
     scale = 100.0 if column.share else column.scale
@@ -167,7 +167,7 @@ def forest_data(request: FigureRequest) -> FigureData:
             scale * change,
             _times(low, scale),
             _times(high, scale),
-            bool(named[name].diagnostic),
+            bool(policies[name].diagnostic),
             stepwise=name in stepwise,
         )
         for name, (change, low, high) in limits.items()

@@ -68,7 +68,11 @@ def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups
-        if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
+        if any(
+            by in policy_words
+            and any(on in (one, *(slice_name(one, of) for of in policy_words)) for one in policy_words)
+            for policy_words in words
+        )
     ]
     if not matches:
         raise EmptyError("no verifier's scores of judged traces are read by the policies named")
@@ -88,9 +92,9 @@ def _words(value: Any) -> Iterator[str]:
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
     """example_id, verifier, slice, score, correct of every scored and judged trace of some examples."""
-    mine = pl.col("example_id").is_in(ids.implode())
-    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(mine)
-    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(mine)
+    in_run = pl.col("example_id").is_in(ids.implode())
+    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(in_run)
+    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(in_run)
     known = scores.filter(pl.col("score").is_not_null()).select("trace_id", "verifier", "score")
     parents = traces.select(parent_id="trace_id", parent="pool")
     judged = traces.filter(pl.col("correct").is_not_null()).join(parents, on="parent_id", how="left")
@@ -99,16 +103,16 @@ def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
     names = [
         pool if action == SOLVE else slice_name(action, parent or "?") for action, pool, parent in kinds.iter_rows()
     ]
-    named = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
-    rows = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
+    with_slices = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
+    rows = whole.join(with_slices, on=["action", "pool", "parent"], nulls_equal=True)
     return rows.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
 
 
 def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     scores, right = rows["score"].to_numpy().astype(float), rows["correct"].to_numpy() > 0.5
     edges = _edges(scores)
-    held = np.clip(scores, edges[0], edges[-1])
-    shares = [np.histogram(held[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
+    clipped = np.clip(scores, edges[0], edges[-1])
+    shares = [np.histogram(clipped[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
     of_right, of_wrong = (tuple(map(float, one)) for one in shares)
     values = np.unique(scores)

@@ -67,9 +67,9 @@ def write_dashboard(
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
     descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
-    left = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
+    room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
     page_results = [
-        _fitting(one, folder, data, examples, left // len(results), texts)
+        _fitting(one, folder, data, examples, room // len(results), texts)
         for one, folder, data in zip(results, folders, descriptions, strict=True)
     ]
     several = any(one.examples.files for one in page_results)
@@ -209,7 +209,7 @@ def _examples_of(
         "outcomes": _outcomes(result, folder, frame, names, words),
         "paths": _paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
-    data["words"] = words.said
+    data["words"] = words.words
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
     files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
@@ -243,7 +243,7 @@ class _Words:
     """Distinct answers, by number."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.words: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, word: str | None) -> int:
@@ -251,8 +251,8 @@ class _Words:
         if word is None:
             return -1
         if word not in self._numbers:
-            self._numbers[word] = len(self.said)
-            self.said.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
+            self._numbers[word] = len(self.words)
+            self.words.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
         return self._numbers[word]
 
 
@@ -289,10 +289,10 @@ def _shares(sizes: Sequence[int], most: int) -> list[int]:
     """How many of each stratum: in proportion to its size, and one at least while there is room."""
     whole = sum(sizes)
     shares = [min(size, max(1, most * size // whole)) for size in sizes]
-    left = most - sum(shares)
+    remainder = most - sum(shares)
     for place in sorted(range(len(sizes)), key=lambda i: -(most * sizes[i] % whole)):
-        if left > 0 and shares[place] < sizes[place]:
-            shares[place], left = shares[place] + 1, left - 1
+        if remainder > 0 and shares[place] < sizes[place]:
+            shares[place], remainder = shares[place] + 1, remainder - 1
     for _ in range(sum(shares) - most):
         shares[int(np.argmax(shares))] -= 1
     return shares
@@ -316,10 +316,10 @@ def _outcomes(
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
-    held = [name for name in ("answer", "correct", "ending", "traces", cost) if name in schema]
+    columns = [name for name in ("answer", "correct", "ending", "traces", cost) if name in schema]
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
     place = {name: number for number, name in enumerate(names)}
-    rows = collect(scan.select("policy", "example_id", *held)).join(order, on="example_id", how="inner")
+    rows = collect(scan.select("policy", "example_id", *columns)).join(order, on="example_id", how="inner")
     rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
     gone = pl.Series([None] * len(rows))
     ending = {name: number for number, name in enumerate(ENDINGS)}

@@ -44,14 +44,14 @@ class _BaselineSet:
 
     def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
         """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
-        mine, keep = complete[names.index(self.name)], complete.all(axis=0)
-        for name, count in zip(names, (mine & ~complete).sum(axis=1), strict=True):
+        covered, keep = complete[names.index(self.name)], complete.all(axis=0)
+        for name, count in zip(names, (covered & ~complete).sum(axis=1), strict=True):
             if count:
                 self.lost[name] += int(count)
-        self.covered += int(mine.sum())
+        self.covered += int(covered.sum())
         self.on_covered, self.on_shared = (
             (n + int((on & ~np.isnan(correct)).sum()), total + float(np.nansum(correct[on])))
-            for (n, total), on in ((self.on_covered, mine), (self.on_shared, keep))
+            for (n, total), on in ((self.on_covered, covered), (self.on_shared, keep))
         )
 
     def accuracies(self) -> tuple[float, float] | None:
@@ -167,7 +167,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
         masks.append(keep)
         first += len(block)
-    read = needs.pools | set(needs.slices.values())
+    slices = needs.pools | set(needs.slices.values())
     numbers = pass_result.versions.numbers_of(policies)
     return Coverage(
         policies=policies,
@@ -178,12 +178,12 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
         baseline=baseline_set,
-        **_tallies(pass_result, read, numbers, masks),
+        **_tallies(pass_result, slices, numbers, masks),
     )
 
 
 def _tallies(
-    pass_result: PassResult, read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
+    pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
 ) -> dict[str, Any]:
     """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
@@ -192,12 +192,12 @@ def _tallies(
     unscored = dict[tuple[str, str, Unscored], Counter[str]]()
     for block, keep in zip(pass_result.blocks, masks, strict=True):
         tally = block.tally
-        for name in tally.valid.keys() & read:
+        for name in tally.valid.keys() & slices_read:
             valid[name] += tally.valid[name]
-        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & read)
-        actions |= {name: action for name, action in tally.actions.items() if name in read}
+        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & slices_read)
+        actions |= {name: action for name, action in tally.actions.items() if name in slices_read}
         for (slices, answer), count in tally.outside.items():
-            if not read.isdisjoint(slices):
+            if not slices_read.isdisjoint(slices):
                 outside[answer] += count
         for number, counts in tally.remarks.items():
             if number in numbers:
@@ -376,9 +376,11 @@ def _note_underestimated(
     verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int
 ) -> Iterator[Note]:
     """Verifiers of which calls count as free, policies that looked cheaper than they are, traces that do not count."""
-    named = sorted(name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"})
-    if named:
-        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(named)}")
+    verifier_names = sorted(
+        name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"}
+    )
+    if verifier_names:
+        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(verifier_names)}")
     for name, count in policies.items():
         if count:
             yield note(

@@ -105,17 +105,17 @@ def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan,
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
         raise UnsuitableError(f"policy `{name}` cannot be replayed{more}: {why}")
-    left = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
-    lost = next((policy for n in left if (policy := reported.policies[n]).against in dropped), None)
-    if lost is not None:
+    numbers = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
+    orphan = next((policy for n in numbers if (policy := reported.policies[n]).against in dropped), None)
+    if orphan is not None:
         raise UnsuitableError(
-            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be replayed "
-            f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
+            f"policy `{orphan.name}` is compared with `{orphan.against}`, which cannot be replayed "
+            f"({dropped[str(orphan.against)]}); leave out one of them, or `against`"
         )
-    if not left:
+    if not numbers:
         name, why = next(iter(dropped.items()))
         raise EmptyError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
-    return reported.some(left)
+    return reported.some(numbers)
 
 
 def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:

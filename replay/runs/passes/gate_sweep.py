@@ -128,10 +128,10 @@ def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.Da
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
-    mine = examples.filter(pl.col("example_id").is_in(ids.implode()))
+    rows = examples.filter(pl.col("example_id").is_in(ids.implode()))
     return Branches(
         ids=ids,
-        unit=unit_numbers(resampling_units(mine)),
+        unit=unit_numbers(resampling_units(rows)),
         signal=np.concatenate([part.every_signal[part.covered] for part in parts]),
         below=gate.falling,
         unfired={name: np.concatenate([part.unfired[name] for part in parts]) for name in parts[0].unfired},

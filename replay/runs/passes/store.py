@@ -81,8 +81,8 @@ class _CoveredChunk:
         shares = self.block.shares
         if shares is None or word < 0:
             return values
-        mine = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
-        version, example, share = shares.version[mine], shares.example[mine] - start, shares.share[mine]
+        rows = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
+        version, example, share = shares.version[rows], shares.example[rows] - start, shares.share[rows]
         place = np.full(max(int(self.reported.places.max()), int(shares.version[-1])) + 1, -1)
         plain = [row for row, policy in enumerate(policies) if int(policy) not in self.reported.acting]
         place[self.reported.places[policies[plain], 0]] = plain

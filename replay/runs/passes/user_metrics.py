@@ -83,18 +83,18 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
     """
     metric_columns = tuple(_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
-    taken = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
+    reserved = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
     for column in metric_columns:
         start = f"metric `{column.name}`: "
-        if column.name in taken:
+        if column.name in reserved:
             raise ConflictError(f"{start}runs have one of this name; give yours another")
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
                 raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
         for word in _words(column):
-            if word in taken:
+            if word in reserved:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
-        taken |= {*_words(column)}
+        reserved |= {*_words(column)}
     return metric_columns
 
 

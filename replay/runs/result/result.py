@@ -15,7 +15,7 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.explain.explain import Explanation, explain_fitted, retell
+from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
 from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, ranked_input
@@ -138,8 +138,8 @@ class Result(Findings):
         log: AnyLog | None = None,
     ) -> FigureData:
         """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
-        given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
-        kind = figure_kind(name, [option for option, value in given.items() if value])
+        arguments = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
+        kind = figure_kind(name, [option for option, value in arguments.items() if value])
         opened_log = None if log is None else open_log(log)
         if opened_log is not None and opened_log.digest() != self.provenance["log"]["sha256"]:
             raise MismatchError(f"the log `{opened_log.name}` is another than the one that was replayed: name that one")
@@ -167,7 +167,7 @@ class Result(Findings):
         require_known(example, ids, f"the result compares no example `{example}`")
         row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
-            return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
+            return explain_saved(self, self._saved(traces=True, texts=texts), policy, row, texts)
         plan, acting = self._source().plan, self.source.acting
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None

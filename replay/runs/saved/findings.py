@@ -296,8 +296,8 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
     try:
         return query_log(log, sql, files)
     except ThinkbackError as error:
-        named = re.search(r"[Tt]able with name (\w+)", str(error))
-        name = "" if named is None else named[1].lower()
+        match = re.search(r"[Tt]able with name (\w+)", str(error))
+        name = "" if match is None else match[1].lower()
         if name in VIEWS.values() and name not in files:
             raise _without_traces(result, name) from None
         if log is not None or name not in SCHEMAS:

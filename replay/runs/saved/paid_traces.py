@@ -88,10 +88,10 @@ class _Orders:
         groups: list[tuple[Hashable, str, np.ndarray]] = [(GENERATION, GENERATION, prefix & (count > 0))]
         for some in np.unique(on[~prefix], axis=0):
             groups.append(((CALLED, some.tobytes()), CALLED, (on == some).all(axis=1)))
-        for order, rule, mine in groups:
-            if mine.any():
+        for order, rule, mask in groups:
+            if mask.any():
                 rules = np.full(len(on), rule, dtype=object)
-                numbers[mine] = self.number(order, _Walked(name, rules, samples, count * mine, mine))[mine]
+                numbers[mask] = self.number(order, _Walked(name, rules, samples, count * mask, mask))[mask]
         return numbers
 
 
@@ -278,9 +278,9 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
 
 def _among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Those of the first `steps` (E,) of `samples` (E, S) that are `on` (E, T), in their order, and how many (E,)."""
-    mine = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
-    first = np.argsort(~mine, axis=1, kind="stable")
-    return np.take_along_axis(samples, first, axis=1), mine.sum(axis=1)
+    paid = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
+    first = np.argsort(~paid, axis=1, kind="stable")
+    return np.take_along_axis(samples, first, axis=1), paid.sum(axis=1)
 
 
 def _traces(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
@@ -360,5 +360,5 @@ def _with_texts(frame: pl.DataFrame, plan: ReplayPlan, block: LogBlock) -> pl.Da
     """With what the model wrote."""
     ids = block.examples["example_id"]
     scan = plan.log.scan("traces", ["trace_id", "example_id", "text"])
-    mine = collect(scan.filter(pl.col("example_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1]))), plan.log)
-    return frame.join(mine.select("trace_id", "text"), on="trace_id", how="left", maintain_order="left")
+    texts = collect(scan.filter(pl.col("example_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1]))), plan.log)
+    return frame.join(texts.select("trace_id", "text"), on="trace_id", how="left", maintain_order="left")

@@ -118,9 +118,11 @@ class _SavedOutcomes:
 
         file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
         for group in range(file.num_row_groups):
-            mine = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
-            mine = mine[: len(mine) // len(self.policies)]
-            chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
+            group_ids = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
+            group_ids = group_ids[: len(group_ids) // len(self.policies)]
+            chosen = (
+                np.arange(len(group_ids)) if ids is None else np.flatnonzero(group_ids.is_in(ids.implode()).to_numpy())
+            )
             if len(chosen):
                 keys = [*names, ANSWER]
                 yield _SavedChunk(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
@@ -189,8 +191,8 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
 
 
 def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
-    named = {name: f"{name}.parquet" for name in FRAMES}
-    frames = {name: pl.read_parquet(folder.file(file)) for name, file in named.items() if folder.has(file)}
+    files = {name: f"{name}.parquet" for name in FRAMES}
+    frames = {name: pl.read_parquet(folder.file(file)) for name, file in files.items() if folder.has(file)}
     where = f"`{folder.path / RUN}`"
     provenance = documents.parse_json(documents.read_text(folder.file(RUN), where), where)
     labels = None if record["labels"] is None else tuple(record["labels"])
@@ -210,8 +212,10 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     groups = {}
     for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
         conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
-        mine = {name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames}
-        groups[group] = _summary(mine, summariser.metric, statistics)
+        by_group = {
+            name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames
+        }
+        groups[group] = _summary(by_group, summariser.metric, statistics)
     return {
         "summariser": summariser,
         "statistics": _summary(frames, summariser.metric, record["statistics"]),
@@ -262,15 +266,15 @@ def _column(record: Mapping[str, Any]) -> OutcomeColumn:
 
 def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
     """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
-    held, scratch = io.BytesIO(), Scratch()
+    buffer, scratch = io.BytesIO(), Scratch()
     folder = result.folder
     if folder is None:
         write(scratch.path)
         folder = read_findings(scratch.path)["folder"]
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in (*folder.hashes, "result.json"):
             archive.write(folder.path / name, name)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def unpack(data: bytes) -> Scratch:

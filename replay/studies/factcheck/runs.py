@@ -377,8 +377,8 @@ class Methods:
         a = self._draws(*first)
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = value(a, b)
-        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+            interval = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return ShownInterval(estimate)
