@@ -138,7 +138,7 @@ class InterventionRoles:
         """Votes over the samples of a pool, by size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-                   against=self.first.name, width=self.together)
+                   against=self.first.name, width=self.together, expected=True)
             for size in sizes
         ]  # fmt: skip
 
