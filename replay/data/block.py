@@ -67,7 +67,7 @@ class LoggedPool:
 
     @cached_property
     def there(self) -> np.ndarray:
-        """Where there is a trace: bool (E, T)."""
+        """Mask (E, T) of the places that have a trace."""
         return np.arange(self.code.shape[1]) < self.size[:, None]
 
     @cached_property

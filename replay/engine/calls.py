@@ -48,7 +48,7 @@ class CallMask:
 
 
 Calls = Mapping[tuple[str, str | None], CallMask]
-"""By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
+"""Masks of traces by (pool, None), of verifications by (pool, verifier). A listwise call counts on all its rows."""
 
 
 GENERATION = "generation"
@@ -83,7 +83,7 @@ class Verifying:
 
 @dataclass(frozen=True)
 class Reveals:
-    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
+    """The revealed part of an order: the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
 
     `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
     generated. `empty` (E,): whether a last step revealed nothing. `generated` (E, S + 1): how many traces were by each

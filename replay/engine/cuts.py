@@ -140,7 +140,7 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
 
 
 def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
-    """How far its order went by `step` (E,); the last step of a lazy walk may reveal nothing."""
+    """What the order revealed by `step` (E,); the last step of a lazy walk may reveal nothing."""
     walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
     cut, verifying = None, None
     if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:

@@ -215,7 +215,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Where a trace has a verdict and no answer."""
+    """Mask of the traces with a verdict and no answer."""
     return False if pool.opaque is None else pool.opaque
 
 

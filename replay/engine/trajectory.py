@@ -125,7 +125,7 @@ class Trajectory:
         return mask
 
     def generated_among(self, traces: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """Those of some `traces` (E, T) that are among the first `count` (E,) generated: bool (E, T)."""
+        """Mask (E, T) of the `traces` (E, T) that are among the first `count` (E,) generated."""
         return traces & self.among_first(self.place, count)
 
     @cached_property

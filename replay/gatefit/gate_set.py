@@ -64,7 +64,7 @@ Scope = tuple[str, Choice]
 
 @dataclass(frozen=True)
 class GateFitting:
-    """Where gates are fitted: in the first of `scopes` that has enough examples. `notes` gathers what could not be."""
+    """Fits gates on the first of `scopes` that has enough examples; `notes` collects what could not be fitted."""
 
     log: Log
     base: str
@@ -87,7 +87,7 @@ class GateFitting:
                 refused = refused or str(error)
                 continue
             if rows is not self.scopes[0][1]:
-                self.notes.append(f"{text}: fitted on {names} together, because of the own examples: {refused}")
+                self.notes.append(f"{text}: fitted on {names} together, because one data set is not enough: {refused}")
             return replace(fitted.gate, path=f"{kind} gate for {action}"), names
         self.notes.append(f"no {text}: {refused}")
         return None

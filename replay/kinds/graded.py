@@ -73,7 +73,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         return self.against or self.gated[0].flips_against
 
     def with_parts(self, make: Any) -> Self:
-        """With `make` of its base and of `then`, which its gates are made of."""
+        """Copy with `make` applied to its base and to `then`, which its gates are made of."""
         return replace(self, base=make(self.base), then=make(self.then))
 
     def resolve(self, contents: Contents) -> Self:
@@ -85,7 +85,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
     # ---- a block ----
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """That of the first gate that fires; of the last where none does."""
+        """Path of the first gate that fires, or of the last where none does."""
         *lower, last = self.gated
         path = on.path(last)
         for one in reversed(lower):

@@ -81,7 +81,7 @@ class _OracleRule(ClassFacts):
                 pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
             )
         unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {unread}" if unseen else "", traces=traces)
+        yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""
@@ -386,7 +386,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have what `of` and `base` name."""
+        """Copy with resolved parts; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
         with errors_of(self.name):

@@ -20,7 +20,7 @@ from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
 
 MEMORY_BYTES = 2**29
-"""Of states that are held at once: the log is read again for places beyond them."""
+"""Bytes of states in memory at one time; the log is read again for further places."""
 
 
 class _PlaceRows(NamedTuple):
@@ -253,7 +253,7 @@ def transfer(
 def transfer_gaps(
     areas: Mapping[tuple[str, str], Influenced], level: float = 0.95
 ) -> dict[tuple[str, str], PairedInterval]:
-    """How far what was trained on the part that is measured is above what was trained on another, on the same traces.
+    """Differences on the same traces: trained on the measured part, minus trained on another part.
 
     `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
     """
@@ -326,7 +326,7 @@ def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) ->
 
 
 def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
-    """So many training traces (N,), a share of them right, drawn by the seed."""
+    """Mask (N,) of some training traces, a share of them right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
         rng.permutation(np.flatnonzero(traces.train & is_right)) for is_right in (traces.right, ~traces.right)

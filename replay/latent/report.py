@@ -80,7 +80,7 @@ class VerifierReport:
         return worth_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
-        """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
+        """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
         for which, measures in self.quality:
             yield from worth_tables(measures, which)
 

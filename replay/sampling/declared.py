@@ -78,7 +78,7 @@ class DeclaredPrefix:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule is shown")
+        require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule may read")
         self._require(READS[name], f"`{name}`")
         return getattr(self._seen, name)
 

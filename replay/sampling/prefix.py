@@ -157,7 +157,7 @@ class Prefix:
 
     @cached_property
     def answer_places(self) -> np.ndarray:
-        """Where every answer first appears in the order of generation (E, A), which no rule is shown."""
+        """Place of every answer's first trace in the order of generation (E, A), which no rule may read."""
         return self.walk.first_place if self.by_code else self._numbers.places(self.walk.first_place)
 
     @cached_property
@@ -177,9 +177,9 @@ class Prefix:
 
     @property
     def walk(self) -> Revealed:
-        """What the steps reveal, which no rule is shown. Raises ValueError where this was made without a walk."""
+        """What the steps reveal, which no rule may read. Raises ValueError where this was made without a walk."""
         if self.revealed is None:
-            raise ValueError("statistics of every answer need a walk: this `Prefix` was made without one")
+            raise ValueError("statistics of every answer need a walk, which this `Prefix` does not have")
         return self.revealed
 
     def _numbered(self, code: np.ndarray) -> np.ndarray:
@@ -440,7 +440,7 @@ class _AnswerNumbers:
         return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
     def places(self, first_place: np.ndarray) -> np.ndarray:
-        """Where each numbered answer first appears in the order of generation (E, A), from that of its code (E, C)."""
+        """Place of each numbered answer's first trace in the order of generation (E, A), from those of codes (E, C)."""
         by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
         by_number[row, self.number[row, code]] = first_place[row, code]

@@ -260,7 +260,7 @@ def _lead_probability(first: int, second: int) -> float:
 
 
 def looked_at(steps: int, limit: np.ndarray, width: int) -> np.ndarray:
-    """Where a rule is looked at: after every `width` steps and at the limit (E,); bool (E, steps)."""
+    """Mask (E, steps) of the steps at which a rule is asked: every `width` steps, and at the limit (E,)."""
     step = np.arange(1, steps + 1)
     looked = step <= limit[:, None]
     return looked if width == 1 else looked & ((step % width == 0) | (step == limit[:, None]))

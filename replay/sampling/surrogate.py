@@ -46,7 +46,7 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
 
     @property
     def lazy(self) -> bool:
-        """It generates one trace a step, and may find nothing left to verify before the cap."""
+        """Whether it generates one trace a step, and may have nothing left to verify before the cap."""
         return self.mode == "lazy"
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:

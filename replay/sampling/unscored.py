@@ -46,4 +46,4 @@ LOWEST = Unscored(
     mark="lowest score",
 )
 WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}
-"""By what `on_unscored` says."""
+"""Ways by the value of `on_unscored`."""

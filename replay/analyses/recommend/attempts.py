@@ -34,7 +34,9 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
     """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
     bases = sorted({one for _, one, _ in contents.revisions})
     if not bases:
-        raise UnsuitableError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+        raise UnsuitableError(
+            f"{log.address} has no revision of a first attempt, so there is no intervention to replay"
+        )
     if base is None and len(bases) > 1:
         raise AmbiguousError(
             f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
@@ -208,10 +210,10 @@ def screened_on(
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
-                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
-                f"reported: name one with {argument('action')} ({error})"
+                f"the examples of {argument('on')} ({on}) cannot decide which action is best, and the reported ones "
+                f"must not: name the action with {argument('action')} ({error})"
             ) from None
-        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
+        note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
     return _screen(log, base, pools, where, settings), [note]
 
 

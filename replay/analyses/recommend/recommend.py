@@ -43,17 +43,17 @@ TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disabl
 UNDECIDED = "undecided"
 MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
-    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
 NO_REASON = (
-    "Undecided: no reason to tune the budget, to vote, to intervene or to disable an action is shown to hold. So these "
-    "examples are no reason to change what is served."
+    "Undecided: these examples show no reason to tune the budget, to vote, to intervene or to disable an action. They "
+    "are no reason to change what is served."
 )
 """What an undecided verdict means to those who serve."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
-"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
+"""Share of the examples that only one of two policies flips, for the one that flips half as often."""
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 

@@ -196,7 +196,7 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
 
 
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
-    """Those that no other of all thresholds and numbers of samples beats."""
+    """Points that no other threshold or number of samples beats."""
     of = _conditional(strategy, on, scores)
     grid_values = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))

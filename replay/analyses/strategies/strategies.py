@@ -180,12 +180,12 @@ def strategies(
     if numbers[-1] > size:
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
+        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so no smaller number can be drawn")
     probe = _probe(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
         if probe == pool:
-            raise ConflictError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
+            raise ConflictError(f"pool `{pool}` is both the probe and the sampled pool: name two pools")
     verifier_names = [verifiers] if isinstance(verifiers, str) else verifiers
     for verifier in verifier_names or ():
         contents.require_verifier(verifier)
@@ -332,7 +332,7 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
         if named and reader.probe in lacking:
             raise UnsuitableError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
         for pool, portion in lacking.items():
-            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {portion:.0%} of the examples"
+            yield f"`{name}` on `{pool}`", f"it scored all needed traces of {portion:.0%} of the examples"
         if reader.pool not in lacking and name not in reader.summed:
             yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
 

@@ -43,7 +43,7 @@ class Conditional:
         return np.unique(np.append(known, np.inf)[acted])
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Where the probe is not believed (E,)."""
+        """Mask (E,) of the probes that are doubted."""
         return np.asarray(~(self.score >= threshold))
 
     def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.intervals import single_critical
 
 PARTS = 5
-"""Of the questions by score."""
+"""Groups of the questions by score."""
 FEWEST = 10
 """Questions below which nothing is told."""
 

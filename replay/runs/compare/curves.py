@@ -130,7 +130,7 @@ def measured(
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
+        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)

@@ -152,7 +152,7 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
@@ -319,7 +319,7 @@ _STEPS = {
     "step": pl.Int64, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, "early": pl.Float64,
     "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
-SEVERAL = "no one path was saved, for this is a mean over several"
+SEVERAL = "no single path was saved: the outcome is a mean over several"
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""

@@ -178,7 +178,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     level = f"{100 * result.summariser.settings.level:g} %"
     remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
     if any(row.stepwise and row.around_zero for row in points):
-        remarks.append("p, taken step by step, may tell apart where limits do not")
+        remarks.append("p is adjusted step by step, so it may tell apart where limits do not")
     frame = as_frame([*differences.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
@@ -218,7 +218,7 @@ def _apart_by_p(result: Findings) -> set[str]:
 def _to_another(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
-    """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
+    """Limits of differences to a policy, from all pairs; policies in no pair, such as diagnostics, have none."""
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:

@@ -93,7 +93,7 @@ def basis(result: Findings) -> str:
 
 
 def _in_plain_text(sentence: str) -> str:
-    """As a page says it: without the signs that set names apart in a terminal."""
+    """A sentence without the signs that set names apart in a terminal."""
     return printable(sentence.replace("`", ""))
 
 
@@ -210,7 +210,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
 
 
 def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
-    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+    """Places of at most `most` baselines: the first, then policies that are no setting of a sweep, then settings.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """

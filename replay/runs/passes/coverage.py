@@ -55,7 +55,7 @@ class _BaselineSet:
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
+        """Accuracies on the examples that the baseline covers, and that all cover; None where they are not yet known."""
         (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
         return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 
@@ -244,7 +244,7 @@ def _counted(why: Counter[str]) -> str:
 CALLS = {"calls", "operations", "traces"}
 """Units of costs that count calls, whatever each costs."""
 MOST_MISSING = 2
-"""Of what the suite leaves out, named with the reason."""
+"""Policies left out of the suite that a note names with the reason."""
 MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
@@ -266,7 +266,9 @@ def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
         rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""
         yield note(SUITE, f"the suite leaves out {'; '.join(few)}{rest}")
     if where is not None:
-        yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
+        yield note(
+            SUITE, f"the suite reports only the examples with {where} are reported; the condition `true` reports all"
+        )
 
 
 def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
@@ -305,7 +307,7 @@ def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action
             what = f"revision of `{base}` by `{action}`" + ("" if pool is None else f" in pool `{pool}`")
         yield warning(
             "no_valid_answer",
-            f"no {what} has a valid answer, so every prediction made of them is null and counts as wrong",
+            f"no {what} has a valid answer, so every prediction from them is null and counts as wrong",
         )
 
 
@@ -331,7 +333,7 @@ def _note_undercovered(excluded: Mapping[str, str], policies: Mapping[str, str])
 def _note_baseline(
     name: str, shared_n: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
 ) -> Iterator[Note]:
-    """That the baseline's number is over fewer examples than it covers, because of other policies."""
+    """Note that the baseline's number is over fewer examples than it covers, because of other policies."""
     if not lost:
         return
     most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
@@ -343,8 +345,8 @@ def _note_baseline(
         text = f"; it is right on {first} of the first and on {here} of the second"
     yield note(
         BASELINE_SET,
-        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {shared_n:,}: "
-        f"on the rest others lack calls or values ({who}{more}){text}",
+        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, and its numbers are of {shared_n:,}: "
+        f"on the rest other policies lack calls or values ({who}{more}){text}",
         [name, *most_first],
     )
 

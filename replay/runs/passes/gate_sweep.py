@@ -59,7 +59,7 @@ class Branches:
         )  # fmt: skip
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Where the gate fires (N,) at a threshold."""
+        """Mask (N,) of the examples on which the gate fires at a threshold."""
         on = self.signal < threshold if self.below else self.signal >= threshold
         return on | np.isnan(self.signal)
 
@@ -232,7 +232,7 @@ class Sweep:
 
     @classmethod
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
-        """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
+        """Sweep of thresholds at equal shares of the examples, or of up to 200 evenly spread ones."""
         if gate.shares is not None:
             thresholds = branches.at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))

@@ -96,7 +96,7 @@ class RunSource:
     plan: ReplayPlan
     policies: tuple[Policy, ...]
     acting: Mapping[str, np.ndarray]
-    """Of policies that rank all examples, those of the plan on which they act (N,) bool."""
+    """Masks (N,) of the plan's examples on which policies act that rank all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Findings:
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
     folder: SavedFolder | None = None
-    """Where it was loaded from."""
+    """The folder that it was loaded from."""
     saved_seconds: pl.DataFrame | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -318,7 +318,7 @@ def log_of(result: Findings) -> Log | None:
 
 
 def _addresses(result: Findings) -> Iterator[str]:
-    """Where the log may be: where a run found it; of a loaded result, which names it as it was named then, from the
+    """Addresses of the log: that of the run; of a loaded result, which names it as it was named then, from the
     working directory, and from the folders above the result.
     """
     address = str(result.provenance["log"]["address"])

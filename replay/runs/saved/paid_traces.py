@@ -277,7 +277,7 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
 
 
 def _among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the first `steps` (E,) of `samples` (E, S) that are `on` (E, T), in their order, and how many (E,)."""
+    """The first `steps` (E,) of `samples` (E, S) that are `on` (E, T), in their order, and how many (E,)."""
     paid = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
     first = np.argsort(~paid, axis=1, kind="stable")
     return np.take_along_axis(samples, first, axis=1), paid.sum(axis=1)
@@ -357,7 +357,7 @@ def _lists(values: np.ndarray, steps: np.ndarray, on: np.ndarray) -> list[list[A
 
 
 def _with_texts(frame: pl.DataFrame, plan: ReplayPlan, block: LogBlock) -> pl.DataFrame:
-    """With what the model wrote."""
+    """Add the texts that the model wrote."""
     ids = block.examples["example_id"]
     scan = plan.log.scan("traces", ["trace_id", "example_id", "text"])
     texts = collect(scan.filter(pl.col("example_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1]))), plan.log)

@@ -81,7 +81,7 @@ class _Line:
 
     @property
     def bound(self) -> float | None:
-        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        """Largest allowed difference of a line that is known to be off: one sampling error beyond the known one."""
         if self.known is None:
             return None
         return self.known.difference + copysign(self.error or 0.0, self.known.difference)
@@ -115,7 +115,7 @@ def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
 
 
 def _sampling_error(cell: ShownInterval | None) -> float | None:
-    """That of a number, from its 95% interval; None where it has none, or does not vary."""
+    """Sampling error of a number, from its 95 % interval; None where it has none, or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
     return (cell.high - cell.low) / (2 * 1.959964)
@@ -299,7 +299,7 @@ TRACES = {"quantemp": 40, "claimdecomp": 50}
 
 
 POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
-"""Of each data set, those of table B.4."""
+"""Published pools of table B.4 by data set."""
 ORDERS_DRAWN = 30
 """Random orders that tell how much one of them varies."""
 ONE_ORDER = (
@@ -368,7 +368,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
 
 
 def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
-    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    """Standard deviation of macro-F1 over one random order, in points, by budget."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
     pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})
     of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))

@@ -66,7 +66,7 @@ class PublishedPool:
 
 
 def published_pools(dataset: str) -> list[PublishedPool]:
-    """Those of a data set, by the thesis's own name of it."""
+    """Published pools of a data set, by the thesis's name of it."""
     pools = dict.fromkeys((row["pool"], row["pool_traces"]) for row in WORK.rows("B.4"))
     return [PublishedPool(name, size) for name, size in pools if name.startswith(dataset)]
 

@@ -123,21 +123,21 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     if not without:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
-    lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
+    lacking, unnamed = ([name for name in without if (name in known) == has] for has in (False, True))
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
-    why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
+    why += [f"`features` does not name {listed(unnamed)}"] if unnamed else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
 NONE_KNOWN = {
     "pool": "the log has no pool of first attempts",
-    "verifier": "the log has no verifications, and the study is about them: add a verifier's scores with a "
+    "verifier": "the log has no verifications, which the study needs: add a verifier's scores with a "
     "recipe of `[[verify]]`",
 }
 
 
 def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, ...]:
-    """Those of the known pools that examples of a condition have traces in, by name."""
+    """Known pools in which the examples of a condition have traces, by name."""
     traces = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool").is_in(list(known)))
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))

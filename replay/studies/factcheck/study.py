@@ -53,14 +53,14 @@ class VerifierCalibration:
         if self.calibration is None:
             return f"`{self.verifier}` scored no trace that is judged"
         if self.calibration.ece is None:
-            return f"scores of `{self.verifier}` lie beyond 0 and 1: no probabilities, so they have no calibration"
+            return f"scores of `{self.verifier}` lie outside 0 to 1, so they are no probabilities to calibrate"
         return ""
 
 
 def calibrations(
     log: Log, pool: str, verifiers: Iterable[str], *, cap: int, where: str | None = None, settings: Settings
 ) -> Iterator[VerifierCalibration]:
-    """Of the first `cap` traces of the examples of `where`; traces of an example are resampled together."""
+    """Calibrations on the first `cap` traces of `where`'s examples; traces of an example are resampled together."""
     for verifier in verifiers:
         rows = _scored_traces(log, pool, verifier, cap, where)
         calibration = None
@@ -106,7 +106,7 @@ class Variants:
 def variants(log: Log, setting: FactcheckSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
     policies = [*_variant_policies(setting), every_example(setting.pool)]
-    hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
+    hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
     coverage = () if result is None else tuple(class_coverage(log, result))
     return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), coverage)

@@ -74,7 +74,7 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
 
 def unlogged(what: str, of: str) -> str:
     """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
-    return f"{what} are not logged for every {of}, so what follows from them is a dash"
+    return f"{what} are not logged for every {of}, so numbers that need them are dashes"
 
 
 LEFT_OUT_FILE = "left_out.csv"

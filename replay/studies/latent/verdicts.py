@@ -51,7 +51,7 @@ class SignalAreas:
         return self.areas[over].interval(level, self.widened)
 
     def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
-        """How far an area is above one half."""
+        """Difference of an area to one half."""
         area = self.areas[over]
         return area.minus(Influenced(HALF, np.zeros_like(area.influence), area.units), level, self.widened)
 
@@ -105,7 +105,7 @@ class MeasuredPool:
         return best.minus(random, level, self.latent.widened)
 
     def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
-        """How far the verifier's area is above another signal's, on the traces that both score."""
+        """Difference of the verifier's area to another signal's, on the traces that both score."""
         latent, widened = self.latent, max(self.latent.widened, other.widened)
         both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
@@ -193,7 +193,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Gains:
-    """Of the study's strategies; empty where the log cannot serve them. `oracle`: how far the best is behind it;
+    """Gains of the study's strategies; empty where the log lacks them. `oracle`: how far the best is behind it;
     `elsewhere`: those of conditional voting against plain voting in the pool that is best for it, where there are
     several.
     """
@@ -237,7 +237,7 @@ def _pair(
 def _conditional_gains(
     strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
-    """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
+    """Gains of conditional voting on the half that chose no settings: against plain voting at as many samples,
     against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
     which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
     left out, and so are those that act as another one does on every probe.
@@ -272,7 +272,7 @@ def _conditional_gains(
 
 
 def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
-    """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
+    """Gains of weighted voting or best-of-n over plain voting at every n from 2 on. Nothing is chosen, so on all
     examples.
     """
     strategy = next((one for one in strategies.plain if one.name == name and one.verifier is not None), None)
@@ -286,7 +286,7 @@ def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> t
 
 
 def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
-    """At every n from 2 on, how far the best strategy of n samples is behind the oracle. The best is that of the half
+    """Gaps of the best strategy to the oracle at every n from 2 on. The best is that of the half
     for choosing; gaps are of the other one.
     """
     on, of = strategies.among(~chosen), strategies.among(chosen)

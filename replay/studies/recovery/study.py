@@ -288,7 +288,7 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
             "compared, on the reported examples alone"
         )
     if ungated or not roles.screened_apart:
-        yield "before relying on the verdict, hold more examples back for `on` and `tune` and ask again"
+        yield "before relying on the verdict, keep more examples for `on` and `tune`, and run the study again"
 
 
 @dataclass(frozen=True)
@@ -483,14 +483,14 @@ class DatasetStudy:
         return interval_cell(difference, scale), difference.p_value
 
     def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
-        """By how many percent the first policy's mean is lower; None where some value is not known."""
+        """Reduction of the first policy's mean in percent; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
         return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
-        """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+        """The vote for as many tokens as each intervention: the largest one that costs no more."""
         paid, spent = (
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
@@ -507,7 +507,7 @@ class DatasetStudy:
 
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
-        """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
+        """Bins, by policy, of the gates that predict repairs; none where scores are no probabilities."""
         reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 

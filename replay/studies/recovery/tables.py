@@ -128,7 +128,7 @@ PAIRED_COLUMNS = (
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
-"""Of a paired table."""
+"""Columns of a paired table."""
 
 
 @dataclass(frozen=True)
@@ -597,7 +597,7 @@ PATH_SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """How far each policy is behind the best one that costs at most as many tokens."""
+    """Regret of each policy to the best one that costs at most as many tokens."""
     joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
