@@ -45,7 +45,7 @@ class Contents:
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
     fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    """What the manifest says of verifiers that were fitted on the log."""
+    """Manifest entries of the verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")

@@ -15,7 +15,7 @@ FITTED = "fitted"
 
 
 def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
-    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it."""
+    """Manifest entry of each verifier that was fitted on the log, or on one that was merged into it."""
     return _records(log.manifest.source) if log.manifest is not None else {}
 
 

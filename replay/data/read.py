@@ -21,7 +21,7 @@ OUTSIDE = "answer outside"
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
+    """A request for blocks: what is read, the column that judges in place of `correct`, and the prices of calls."""
 
     needs: Needs
     measure: str | None = None
@@ -260,7 +260,7 @@ def _pool(
 
 
 def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
-    """What the prompts and so many tokens of the traces of a pool cost (E, T); None without prices."""
+    """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
     if request.prices is None:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))

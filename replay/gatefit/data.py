@@ -43,7 +43,7 @@ GateInputs = tuple[GateInput, ...]
 
 @dataclass(frozen=True)
 class GateSetting:
-    """Which base attempts and which revisions a gate stands between."""
+    """The base attempts and the revisions that a gate decides between."""
 
     log: Log
     contents: Contents

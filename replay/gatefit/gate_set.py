@@ -24,7 +24,7 @@ from toolkit.log import Log, collect
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
-"""What stands behind a gate."""
+"""Labels of the origins of a gate."""
 FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
 """Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 

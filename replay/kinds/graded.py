@@ -110,6 +110,6 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
 
 def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
-    """What two gates fix and flip, the one's where `on` (E,)."""
+    """Fixes and flips of two gates, the first one's where `on` (E,)."""
     names = [field.name for field in fields(Against)]  # gates always have a base
     return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

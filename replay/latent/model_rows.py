@@ -208,7 +208,7 @@ class StateRows:
         return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
 
     def batches(self, extra: int = 0, joined: bool = True) -> Iterator[Batch]:
-        """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
+        """All rows, some row groups at a time, or with `joined` false one at a time, which copies nothing; `extra`:
         columns that each row will have besides its state.
         """
         most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
@@ -320,7 +320,7 @@ class RowBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """The rows of some traces. Without `states` a trace is one row. `told`: layer and token are columns, too."""
+    """The rows of some traces. Without `states` a trace is one row. `with_places`: layer and token are columns, too."""
 
     traces: Traces
     states: StateRows | None

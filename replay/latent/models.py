@@ -314,7 +314,7 @@ AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
     "max": np.nanmax,
     "median": np.nanmedian,
 }
-"""How the scores of a trace's states become one."""
+"""Ways to join the scores of a trace's states into one."""
 ONE, EACH, MEAN = "one", "each", "mean"
 PLACES = (ONE, EACH, MEAN)
 """One model over all places, which reads layer and token; a model and a verifier for each; a model for each, and their

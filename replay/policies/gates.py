@@ -74,7 +74,7 @@ class Gate(ClassFacts, ABC):
         """The gate as plain data."""
 
     def needs(self, slices: Collection[str]) -> Needs:
-        """What it reads of a log, of a base whose chosen trace is in one of the slices."""
+        """Needs of the gate for a base whose chosen trace is in one of the slices."""
         return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )

@@ -69,7 +69,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the suite is made of. `left_out`: what it leaves out, and why, for people."""
+    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people."""
 
     pools: tuple[Pool, ...]
     revisions: frozenset[tuple[str, str, str]]
@@ -88,7 +88,7 @@ class Facts:
         return what if alone else f"{pool.name}: {what}"
 
     def values(self, column: str) -> int:
-        """How many values a column of examples has; 0 where there is none."""
+        """Number of values of a column of examples; 0 where there is none."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 

@@ -63,7 +63,7 @@ class PolicyFile:
 
 
 GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
-"""What stands for policies where a function takes them."""
+"""Types that a function takes for policies."""
 
 
 @checks_arguments(source=WORDS["policies"])

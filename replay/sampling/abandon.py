@@ -15,7 +15,7 @@ NAMED_TOKENS = re.compile(r".*@(\d+)")
 
 @dataclass(frozen=True)
 class Abandonment:
-    """What becomes of the traces of a pool, bool (E, T) each.
+    """Masks of the traces of a pool under early abandoning, bool (E, T) each.
 
     `checked`: still running after so many tokens, and scored there. `abandoned`: scored too low. Where the log does not
     tell, a trace counts as abandoned: `uncounted` ones have no number of tokens, `unchecked` ones no score.

@@ -119,9 +119,9 @@ class Order(ClassFacts, ABC):
 
     name: ClassVar[str]
     reads: ClassVar[frozenset[str]]
-    """What it reads of the traces before it looks at one: `votes`, `scores`, `features`."""
+    """Names that it reads of all traces in advance: `votes`, `scores`, `features`."""
     diagnostic: ClassVar[str] = ""
-    """What it sees that no policy in service could."""
+    """The diagnostic remark on what it sees that no policy in service could; empty for real orders."""
     verifies_later: ClassVar[bool] = True
     """Whether its steps are verifications; else each step generates a trace and verifies it on the spot."""
     drawn: ClassVar[bool] = False

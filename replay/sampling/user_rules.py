@@ -20,7 +20,7 @@ from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, 
 from toolkit.settings import NAMES, converted, of_kind
 
 GivenRules = str | Path | type | Iterable[type] | None
-"""What stands for a user's own rules where a function takes them."""
+"""Types that a function takes for a user's rules."""
 STOP_SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
 SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen)` or `takes(self, seen)`"
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
@@ -125,7 +125,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 
 
 def _types_text(hint: Any) -> str:
-    """What a parameter takes, in words."""
+    """Types of a parameter, in words."""
     words = []
     for part in _parts(hint):
         if typing.get_origin(part) is typing.Literal:

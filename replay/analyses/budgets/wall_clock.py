@@ -48,7 +48,7 @@ class WallClock:
 
 @dataclass(frozen=True)
 class _Entries:
-    """What the parts of a manifest's `source` say of one name; `own`: of the pool alone, not of others too."""
+    """Entries of one name in the parts of a manifest's `source`; `of_pool`: of the pool alone, not of others too."""
 
     seconds: tuple[float | None, ...]
     of_pool: bool
@@ -62,7 +62,7 @@ class _Entries:
 
 @dataclass(frozen=True)
 class _ClockRequest:
-    """What the wall-clock should be of: so many traces of a pool, and their scores, for the examples of `where`."""
+    """The calls of a wall-clock: so many traces of a pool, and their scores, for the examples of `where`."""
 
     pool: str
     verifier: str
@@ -139,7 +139,7 @@ def _number(entry: Any) -> float | None:
 
 
 def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
-    """What the runs do not say."""
+    """Reasons for what the runs do not say."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
@@ -151,7 +151,7 @@ def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Itera
 
 
 def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
-    """How the runs did something else than exhaustive best-of-N on the claims reported; `examples`: their claims."""
+    """Differences of the runs to exhaustive best-of-N on the reported claims; `examples`: their claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)
     ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]

@@ -55,7 +55,7 @@ def revision_pools(
 ) -> dict[tuple[str, str], str | None]:
     """The pool of the revisions of every (action, base).
 
-    Of actions with several it is the one that is `named`, else that of `frozen` (action, base, pool); where that is
+    Of actions with several it is the one in `names`, else that of `frozen` (action, base, pool); where that is
     none or more than one `base` itself is refused, and others are left out.
     """
     known = {pool for _, _, pool in contents.revisions}
@@ -86,7 +86,7 @@ def token_limits(log: Log) -> dict[str, int]:
 def budget_pools(
     log: Log, contents: Contents, base: str, names: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Pools of initial budgets by their token limit: those `named`, else those that differ from the base's in it alone.
+    """Pools of initial budgets by their token limit: those in `names`, else those that differ in it alone.
 
     Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """

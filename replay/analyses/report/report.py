@@ -173,7 +173,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
-    """What the baseline gains over one attempt, and what it costs."""
+    """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
     one, baseline = (
         rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
@@ -261,7 +261,7 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
+    """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
     settings, sentences = {one.name: one.settings for one in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
@@ -408,7 +408,7 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """What a log says: `sections` of findings, the `result` that they are taken from, and the log's `description`.
+    """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name.
     """

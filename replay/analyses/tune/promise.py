@@ -30,7 +30,7 @@ MOST_QUESTIONS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What is tested of each policy on the development rows: its difference to the baseline, for every limit.
+    """The test of each policy on the development rows: its difference to the baseline, for every limit.
 
     `values`: correctness, or the column of another limit, by policy (E,), for each limit.
     """
@@ -75,7 +75,7 @@ class Promise:
         return passed
 
     def families(self, tested: Mapping[str, Sequence[str]]) -> int:
-        """How many families have a setting to test, which share the error."""
+        """Number of families that have a setting to test, which share the error."""
         return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
     def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:

@@ -220,7 +220,7 @@ def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise |
 
 
 def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: str) -> Estimated | None:
-    """What would be chosen by estimates alone, where it is something else."""
+    """The choice by estimates alone, where it is another one."""
     if promise is None:
         return None
     other = _best(goal, _choose(goal, development, promise.baseline), development)

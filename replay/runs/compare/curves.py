@@ -74,7 +74,7 @@ class _PoolCurves:
                 yield _PoolCurves(self.pool, plan, self.values[mask][:, on], self.examples.filter(pl.Series(on)))
 
     def notes(self) -> Iterator[Note]:
-        """How many examples the votes leave out, or that there are none."""
+        """Notes on the examples that the votes leave out, or that all are."""
         if not self.incomparable:
             return
         judged = "contested verdicts (equal answers judged differently) or opaque answers"

@@ -52,7 +52,7 @@ GAPS = "gaps.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What lies between policies and an oracle.
+    """Headroom between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -182,7 +182,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
+    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:

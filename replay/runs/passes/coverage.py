@@ -29,10 +29,10 @@ REASONS = 3
 
 @dataclass
 class _BaselineSet:
-    """What leaving out examples for the sake of other policies does to the baseline's number.
+    """Effect on the baseline's number of leaving out examples because of other policies.
 
-    `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
-    baseline covers, and that all cover, with the sum of its correctness on them.
+    `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged
+    examples that the baseline covers, and that all cover, with the sum of its correctness on them.
     """
 
     name: str
@@ -55,14 +55,14 @@ class _BaselineSet:
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """Accuracies on the examples that the baseline covers, and that all cover; None where they are not yet known."""
+        """Accuracies on the examples that the baseline covers, and that all cover; None where they are unknown."""
         (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
         return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which examples some policies can serve, and what must be said about them.
+    """The examples that some policies cover, and the remarks on them.
 
     `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
@@ -116,7 +116,7 @@ class Coverage:
         return self
 
     def notes(self, examples: int) -> Iterator[Note]:
-        """What was left out, the warning about bias first, and what policies remarked on."""
+        """Notes on what was left out, the warning about bias first, and the remarks of policies."""
         yield from _note_left_out(self.excluded, examples)
         yield from _note_without_answers(self.valid, self.actions)
         yield from _note_outside_labels(self.outside)
@@ -136,7 +136,7 @@ class Coverage:
 
 
 def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
-    """What some policies cover of what was gathered; `needs` is what they read of a log."""
+    """Coverage of some policies in the result of a pass; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
@@ -185,7 +185,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
 def _tallies(
     pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
+    """Tallies of the blocks beside outcomes, of the slices in `slices_read` and of some policies (`numbers`: names)."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
@@ -260,7 +260,7 @@ examples from the baseline."""
 
 
 def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
-    """What a standard suite leaves out, and the examples that are reported because it says so."""
+    """Notes on what a standard suite leaves out, and on the examples that it reports."""
     if missing:
         few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
         rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""

@@ -24,13 +24,13 @@ from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
 COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
-"""What says how good it is to intervene: correct, fix, flip, intervened."""
+"""Columns that say how good it is to intervene: correct, fix, flip, intervened."""
 BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 SWEPT = frozenset((*CURVE, *BANDED))
-"""What the tables of a sweep need."""
+"""Columns that the tables of a sweep need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Branches:
     left_out: int
 
     def among(self, ids: pl.Series) -> Branches:
-        """The same on some of the examples."""
+        """The branches on some of the examples."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
@@ -248,7 +248,7 @@ class Sweep:
             yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What all thresholds give on the examples that a run compares, those not `excluded`.
+        """Tables of all thresholds on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.

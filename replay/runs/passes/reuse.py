@@ -16,7 +16,7 @@ MAX_NAMED = 3
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
-    """What tells each question, whatever log it stands in; without a text, its id within the log of this digest.
+    """Identity of each question, whatever log it stands in; without a text, its id within the log of this digest.
 
     `examples` has example_id and question. Ids alone tell nothing across logs: every import numbers from 1.
     """

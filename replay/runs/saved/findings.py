@@ -51,7 +51,7 @@ class Outcomes(Protocol):
     def labels(self) -> tuple[str, ...] | None: ...
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         ...
 
     @property
@@ -91,7 +91,7 @@ def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
 
 @dataclass(frozen=True)
 class RunSource:
-    """What a result was made of: a pass over a log can tell more from it. A loaded result has none."""
+    """The source of a result, from which a further pass over the log can be made. A loaded result has none."""
 
     plan: ReplayPlan
     policies: tuple[Policy, ...]
@@ -101,7 +101,7 @@ class RunSource:
 
 @dataclass(frozen=True, eq=False)
 class Summariser:
-    """How the outcomes of some policies become summaries, of all examples or of some."""
+    """Makes summaries of the outcomes of some policies, of all examples or of some."""
 
     outcomes: Outcomes
     policies: tuple[PolicyRecord, ...]
@@ -146,7 +146,7 @@ class Summariser:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a run found. Frames are polars; `notes` are what a table should carry."""
+    """The findings of a run. Frames are polars; `notes` are what a table should carry."""
 
     summariser: Summariser
     statistics: Summary
@@ -175,7 +175,7 @@ class Findings:
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
+        """Columns of outcomes and metrics, those of its policies and the user's own among them."""
         return self.summariser.columns
 
     @property
@@ -200,7 +200,7 @@ class Findings:
         return _lazy(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
-        """The same of one policy."""
+        """Outcomes of one policy."""
         return _lazy(self.summariser.outcomes, policy)
 
     @cached_property
@@ -275,7 +275,7 @@ class Findings:
 
 
 VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-"""What SQL calls the part by trace; the log has a table `traces`, too."""
+"""Names of the part by trace in SQL; the log has a table `traces`, too."""
 WITHOUT = "this result was saved, or pickled, without {part}: replay again, and save it with `{part}=True`"
 
 

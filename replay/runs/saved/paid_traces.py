@@ -97,7 +97,7 @@ class _Orders:
 
 @dataclass(frozen=True)
 class _PaidPart:
-    """What a policy paid in one part of its path, (E,) each: how far along which orders; -1: along none.
+    """Payment of a policy in one part of its path, (E,) each: how far along which orders; -1: along none.
 
     `order`: in which traces were revealed, `steps` of them, and whether a last step was `empty`. `generation`,
     `generated`: the same of those generated, `verification`, `verified`: of those verified.
@@ -215,7 +215,7 @@ def _sure(realization: Realization) -> np.ndarray:
 
 
 def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
-    """What a segment paid. One that walked along an order is one part, others have a part a slice and verifier."""
+    """Paid parts of a segment. One that walked along an order is one part, others have a part a slice and verifier."""
     if segment.reveals is not None:
         yield _walked_part(segment, segment.reveals, orders)
         return
@@ -237,7 +237,7 @@ def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
 
 
 def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _PaidPart:
-    """What a walk along an order paid."""
+    """Paid part of a walk along an order."""
     if segment.place is None or segment.count is None:
         raise ValueError("a walk has the places of its traces")
     rules = np.full(len(reveals.steps), reveals.rule, dtype=object)

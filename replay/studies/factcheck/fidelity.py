@@ -46,7 +46,7 @@ class Known:
 
 
 FIT = document(f"{WORK.name}_simulated")
-"""What the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
+"""The numbers that the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
 
 Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
 the published number; `relaxed`: data sets for which all are so many times as far.
@@ -127,7 +127,7 @@ def _share_error(share: float, n: int) -> float:
 
 
 WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
-"""Which number a row is of."""
+"""Columns that name the number of a row."""
 
 
 def check_table(lines: list[_Line], title: str) -> Table:
@@ -183,7 +183,7 @@ class _HeldOut:
 
     @property
     def errors(self) -> float | None:
-        """How many sampling errors the mean lies from the published number."""
+        """Distance of the mean to the published number in sampling errors."""
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
@@ -252,12 +252,12 @@ def _held_out_line(
 
 RESAMPLES = 200
 GOLD = FIT["gold"]
-"""What the thesis's text says of it (section 1.1.5), in per cent."""
+"""Numbers of the thesis's text (section 1.1.5), in per cent."""
 FIRST_FIVE = "first 5 traces"
 
 
 def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
-    """What is asked of a simulated log."""
+    """Settings of the study for a simulated log."""
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
@@ -307,7 +307,7 @@ ONE_ORDER = (
     f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
 )
 REASONS = FIT["failing_because"]
-"""What is known of the numbers of each table that fail."""
+"""Known reasons for the numbers of each table that fail."""
 
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:

@@ -177,7 +177,7 @@ def unresolved(study: Study) -> Iterator[Row]:
 
 
 def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
-    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    """Notes on the claims that a table of shares leaves out: those of smaller pools, and others, with the reason."""
     yield study.budgets.depth.note
     if missing := study.budgets.lacking(shares):
         few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
@@ -234,7 +234,7 @@ WITHOUT_POLICY = (
         group="unresolved",
     ),
 )  # fmt: skip
-"""What is found without a policy."""
+"""Tables that need no policy."""
 BUDGET_ORDERS = {
     "generation": ("Generation order", "generation_order_macro_f1_pct"),
     "random": ("Random", "random_macro_f1_pct"),

@@ -61,7 +61,7 @@ class PublishedPool:
 
     @property
     def pool(self) -> str | None:
-        """What a simulated log calls it; None for the test claims, whose pool is as large as was asked for."""
+        """Its name in a simulated log; None for the test claims, whose pool is as large as was asked for."""
         return None if self.split == "test" else f"n{self.size}"
 
 
@@ -72,7 +72,7 @@ def published_pools(dataset: str) -> list[PublishedPool]:
 
 
 def pool_of(dataset: str, split: str, size: int) -> PublishedPool:
-    """What the thesis would call a pool; `split` is empty for the claims reported."""
+    """The thesis's pool of a split and size; `split` is empty for the claims reported."""
     return PublishedPool(f"{dataset} {split or 'test'}", size)
 
 

@@ -42,7 +42,7 @@ def _run_record(study: Study) -> Mapping[str, Any]:
 
 
 def record(study: Study) -> dict[str, Any]:
-    """What the study adds to it."""
+    """Entries that the study adds to the record."""
     setting = study.setting
     return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
@@ -51,7 +51,7 @@ def record(study: Study) -> dict[str, Any]:
 
 
 def _replayed(study: Study) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was replayed."""
     run_record, setting = _run_record(study), study.setting
     yield log_line(run_record, study.simulated)
     yield f"data sets: `{study.dataset}`"
@@ -89,12 +89,12 @@ def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
 
 
 def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
-    """How the published numbers of a table are of something else than its own."""
+    """Notes where the published numbers of a table are of something else."""
     return merge_notes(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
 
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
-    """How the published numbers in some columns of a table are of something else than a data set's own."""
+    """Notes where the published numbers in some columns of a table are of something else than the data set."""
     numbers = study.setting.published
     if numbers is None or not number:
         return
@@ -199,7 +199,7 @@ def study_factcheck(
 
 
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
-    """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
+    """The report on each data set of a log; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, _captions(studies, name))
     unpublished = [replace(study, setting=replace(study.setting, published=None)) for study in studies]

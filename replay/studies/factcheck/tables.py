@@ -43,7 +43,7 @@ def hours(metric: str) -> ValueOf:
 
 
 def change(metric: str, against: str) -> ValueOf:
-    """How a mean differs from another method's, in percent."""
+    """Difference of a mean to another method's, in percent."""
     return lambda of: of.change(metric, against)
 
 
@@ -133,7 +133,7 @@ RUNTIME = (
 
 
 def _price_note(study: Study, *runs: Methods) -> str:
-    """What euros come from, which need not be the hours beside them."""
+    """Note on the basis of the euros, which need not be the hours beside them."""
     setting = study.setting
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
@@ -145,7 +145,7 @@ def _price_note(study: Study, *runs: Methods) -> str:
 
 
 def _no_savings(study: Study) -> Iterator[str]:
-    """Which savings are dashes because there is nothing to divide by."""
+    """Notes on savings that are dashes because a method makes no call."""
     for name in (BEST, ADAPTIVE):
         if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
             yield f"savings vs. {TITLES[name]}: a dash, because it makes no verifier call"
@@ -197,7 +197,7 @@ Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 
 def _runs(study: Study, number: str) -> Sequence[Methods]:
-    """What a table has rows of: nothing where there is no other verifier to compare."""
+    """Runs in the rows of a table; none where there is no other verifier to compare."""
     return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
 
 
@@ -293,7 +293,7 @@ def _other_h(study: Study, generation: float | None, verification: float | None)
 
 
 def _wall_clock_line(study: Study) -> str:
-    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
+    """Line on the wall-clock of the log's runs, or why it does not give the rest."""
     wall = study.wall
     if wall.pool_s is None or wall.verifier_s is None:
         return "; ".join(wall.why)
@@ -342,7 +342,7 @@ PER = (
     ("operations", "verifications", "per verifier call"),
     ("latency_s", "verifications", "per verifier call"),
 )
-"""What one mean is divided by another for."""
+"""Ratios of means in tables."""
 
 
 def efficiency(study: Study) -> Iterator[Row]:

@@ -76,9 +76,9 @@ MODELS, SIZES, SHARES, SUFFIXES = (
     "suffixes",
 )
 ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
-"""What may be missing, by name."""
+"""Names of what may be missing."""
 FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
-"""What states are needed for."""
+"""Names of what needs states."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """What the last `length` tokens tell: their log-probability, and the states of their places."""
+    """Areas of the last `length` tokens: of their log-probability, and of the states of their places."""
 
     length: int
     logprob: Interval | None
@@ -172,7 +172,7 @@ class LatentSetting:
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
-"""What strategies are called among what is missing."""
+"""Names of strategies among what is missing."""
 FEWEST_SCORED = 2
 """Samples to vote on."""
 
@@ -308,7 +308,7 @@ def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting)
 
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
-    """The same with its strategies, where the log can serve them."""
+    """The study with its strategies, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
@@ -337,7 +337,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
-    """The same with strategies of the first samples of each question, where the verifier scored these alone."""
+    """The study with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
@@ -378,7 +378,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """How many of the first samples of a pool a verifier scored, of nearly all examples."""
+    """Number of the first samples of a pool that a verifier scored, on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )

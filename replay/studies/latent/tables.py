@@ -48,7 +48,7 @@ TESTED = {
 REWARDS = {"orm_mistral_auc": "ORM-Mistral", "orm_deepseek_auc": "ORM-Deepseek"}
 """Its reward models by the columns of table 1."""
 SHORT = {"MATH500": "MATH"}
-"""What table 4 calls a data set."""
+"""Names of data sets in table 4."""
 
 
 def _published_row(table: str, dataset: str) -> PublishedRow:
@@ -544,7 +544,7 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 
 
 def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Why cells are dashes."""
+    """Reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
     if reward_names := rewards(studies):

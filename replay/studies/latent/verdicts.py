@@ -97,7 +97,7 @@ class MeasuredPool:
         return sorted(names, key=lambda name: -self.signals[name].areas[POOLED].estimate)
 
     def over_random(self, level: float = 0.95) -> PairedInterval:
-        """How much more often the trace with its highest score is right than a random one of the same question."""
+        """Difference in accuracy of the trace with its highest score to a random one of the same question."""
         traces = self.traces
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
@@ -149,7 +149,7 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
 
 
 def kinds_of(log: Log) -> dict[str, str]:
-    """What kind each verifier is of, as the manifest says: `logprob`, `reflection`, `judge`, `fitted` and so on."""
+    """Kind of each verifier in the manifest: `logprob`, `reflection`, `judge`, `fitted` and so on."""
     kinds: dict[str, str] = {}
     for part in source_parts(log.manifest.source if log.manifest is not None else None):
         section = part.get("verifiers")
@@ -315,7 +315,7 @@ def gains_of(
 
 
 class Answer(StrEnum):
-    """What an interval says of a question."""
+    """Answer of an interval to a question."""
 
     YES = "yes"
     NO = "no"
@@ -325,7 +325,7 @@ class Answer(StrEnum):
 
 
 class _VerdictOn(StrEnum):
-    """What is asked of a data set, as tables and reports write it."""
+    """Questions on a data set, as tables and reports write them."""
 
     CHANCE = "is the verifier better than chance"
     RANDOM = "is the best of a question's traces by its scores better than a random one"
@@ -355,7 +355,7 @@ class Verdict:
 
 
 def answered(difference: PairedInterval) -> Answer:
-    """What one interval says of whether a difference is above 0."""
+    """Answer of one interval on whether a difference is above 0."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
     return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
