@@ -310,7 +310,7 @@ def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
 def _extra_calls(
     block: LogBlock, realization: Realization, base: Realization, gate: Calls
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected tokens (E,) of the calls of a realization, not of `base` or a gate's; and the probability of any (E,)."""
+    """Expected tokens (E,) of the calls of a realization, not of `base` or a gate's; and that of any (E,)."""
     calls, known = (
         union(segment.calls for segment in realization.segments),
         union([*(one.calls for one in base.segments), gate]),
