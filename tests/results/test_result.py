@@ -282,7 +282,7 @@ def test_an_old_result_stays_whole_where_a_new_one_fails(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.result.result.seal_found", full)
+        patched.setattr("replay.runs.result.result.seal_findings", full)
         with pytest.raises(ThinkbackError, match="No space left on device"):
             result.save(tmp_path / "kept")
     same(result, replay.load(tmp_path / "kept"))
