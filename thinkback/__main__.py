@@ -69,9 +69,9 @@ def main() -> NoReturn:
         signal.signal(signal.SIGTERM, _raises(SystemExit(143)))
         signal.signal(signal.SIGINT, _raises(_Interrupted()))
         sys.unraisablehook = _send_again
-        from thinkback.hiding import hidden
+        from thinkback.shadowing import shadowing_line
 
-        if (line := hidden()) is not None:
+        if (line := shadowing_line()) is not None:
             print(f"error: {line}", file=sys.stderr)
             sys.exit(2)
         import gc

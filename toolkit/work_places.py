@@ -31,7 +31,7 @@ _HELD: set[Path] = set()
 """This process's places: a second lock of its own on one of them would wait for ever."""
 
 
-def is_own(path: Path) -> bool:
+def is_locked_here(path: Path) -> bool:
     """Whether a path lies in a work place of this process, where no other process writes."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     return any(place in (absolute, *absolute.parents) for place in _HELD)

@@ -167,12 +167,12 @@ class _SignalRun:
             left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             began = time.monotonic()
             for block in blocks(plan.log, left, min(worker.per_block, MAX_BLOCK_TRACES), self.step.trace_columns):
-                self.keep(self.made_of(block, worker, advance), time.monotonic() - began)
+                self.keep(self.rows_of(block, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
             self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
-    def made_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
+    def rows_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
         """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
         counted = 0.0
 
@@ -192,7 +192,7 @@ class _SignalRun:
         """What a worker says of itself. ThinkbackError where it is not the one that made what is there or was begun."""
         step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
         check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
-        begun, marks = self.journal.kept(BEGUN), step.marks(described)
+        begun, marks = self.journal.saved(BEGUN), step.marks(described)
         differs = differing(begun, marks)
         if differs is not None:
             raise MismatchError(

@@ -115,7 +115,7 @@ class Journal:
         """Keep a mapping under a name, in the place of the one before."""
         self.append((), {name: value})
 
-    def kept(self, name: str) -> dict[str, Any]:
+    def saved(self, name: str) -> dict[str, Any]:
         """What was kept under a name; empty where nothing was."""
         with self._named():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()

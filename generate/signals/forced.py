@@ -158,11 +158,13 @@ class ForcedWorker(ReadingWorker):
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
         """Of a text whose tokens were not known, where the log tells their number."""
-        told = row["completion_tokens"]
-        if text.counted is None or told is None or row["finalizer_used"] or row["tokens_estimated"]:
+        logged = row["completion_tokens"]
+        if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:
             return None
         length = text.counted + self._ended_itself(row)
-        return None if length == told else f"its text comes to {counted(length, 'token')}, of {told} that were written"
+        return (
+            None if length == logged else f"its text comes to {counted(length, 'token')}, of {logged} that were written"
+        )
 
     def describe(self) -> Mapping[str, Any]:
         """The model, what stood before the traces, and what is read as their end."""

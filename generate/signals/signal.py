@@ -23,7 +23,7 @@ from generate.recipes.prompting import PER_MESSAGE, Template
 from generate.recipes.recipe import EmbeddingSettings, EngineSettings
 from generate.recipes.toml_file import RecipePart
 from generate.traces.block import READ, Texts, TraceBlock
-from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, quote
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
 from toolkit.settings import Checked, check, flatten, of_kind, setting
@@ -134,7 +134,7 @@ def _read_counts(given: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
     counts = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
     if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table of splits, each with an integer, at least 1")
     return {name: int(count) for name, count in counts.items() if count is not None}
 
 

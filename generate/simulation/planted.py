@@ -46,7 +46,7 @@ class PlantedModel:
         check(self)
 
     @property
-    def told(self) -> PlantedModel | None:
+    def logprob_model(self) -> PlantedModel | None:
         """The model of log-probabilities, as if they were states of one number; None where there are none."""
         if self.logprob is None:
             return None
@@ -136,8 +136,8 @@ def simulate_planted(
         "auc_within_of_one_place": model.auc_within(1), "random_pick": model.random_pick(),
         f"best_of_{traces}": model.best_of(traces),
     }  # fmt: skip
-    if model.told is not None:
-        known |= {"logprob_auc": model.told.auc(), "logprob_auc_within": model.told.auc_within()}
+    if model.logprob_model is not None:
+        known |= {"logprob_auc": model.logprob_model.auc(), "logprob_auc_within": model.logprob_model.auc_within()}
     source = {"simulation": "states", **asdict(size), "model": asdict(model), "known": known}
     title = name or f"planted-{examples}x{traces}-d{model.dimensions}-s{seed}"
     with progress("simulating", examples, "examples") as advance:
@@ -190,17 +190,23 @@ class _Example:
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
         noise = np.random.default_rng([seed, self.number, stream])
         states = noise.standard_normal((count, model.places + 1, model.dimensions), dtype=np.float32)
-        own = states[:, 1:]
-        own *= np.sqrt(1 - model.shared)
-        own += np.sqrt(model.shared) * states[:, :1]
+        token_states = states[:, 1:]
+        token_states *= np.sqrt(1 - model.shared)
+        token_states += np.sqrt(model.shared) * states[:, :1]
         planted = model.signal * right + model.difficulty * self.difficulty
-        own += planted.astype(np.float32)[:, None, None] * direction
+        token_states += planted.astype(np.float32)[:, None, None] * direction
         logprob = None
         if model.logprob is not None:
             other = np.random.default_rng([seed, self.number, stream + 1])
             logprob = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
             logprob -= SURPRISE
-        return _Traces(right, codes, own.astype(np.float16), (own @ direction).mean(axis=1, dtype=np.float64), logprob)
+        return _Traces(
+            right,
+            codes,
+            token_states.astype(np.float16),
+            (token_states @ direction).mean(axis=1, dtype=np.float64),
+            logprob,
+        )
 
 
 def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.formats.published import TIME, published
 from toolkit.imports import import_format
-from toolkit.imports.formats.prepared import FileNote, said_once
+from toolkit.imports.formats.prepared import FileNote, merged_notes
 
 SAID = [
     ([FileNote("a", "x")], ["a: x"]),
@@ -26,7 +26,7 @@ SAID = [
 
 @pytest.mark.parametrize(("notes", "lines"), SAID)
 def test_a_sentence_is_said_once(notes: list[FileNote], lines: list[str]) -> None:
-    assert list(said_once(notes)) == lines
+    assert list(merged_notes(notes)) == lines
 
 
 def sample(**more: Any) -> str:

@@ -48,8 +48,8 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert held(journal) == EVENTS
         assert not journal.empty()
-        assert (journal.kept("models"), journal.kept(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
-        assert journal.kept("else") == {}
+        assert (journal.saved("models"), journal.saved(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
+        assert journal.saved("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
 

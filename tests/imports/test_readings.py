@@ -202,7 +202,7 @@ def test_a_cure_is_tried_on_the_text_where_answers_are_given(bench: Bench) -> No
         rejudge=True, settings=settings,
     )  # fmt: skip
     assert report.readings.right == 6
-    assert not any("changes no answer" in line for line in report.told())
+    assert not any("changes no answer" in line for line in report.lines())
 
 
 def test_ways_to_read_that_change_nothing_are_told_of(bench: Bench) -> None:

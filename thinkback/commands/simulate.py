@@ -136,8 +136,9 @@ def _planted(
             f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of(traces, number):.2f} % "
             f"(a random pick {100 * model.random_pick():.2f} %)"
         )
-    if model.told is not None:
-        console.say(f"log-probabilities: AUC {model.told.auc():.4f}, within questions {model.told.auc_within():.4f}")
+    logprob = model.logprob_model
+    if logprob is not None:
+        console.say(f"log-probabilities: AUC {logprob.auc():.4f}, within questions {logprob.auc_within():.4f}")
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:

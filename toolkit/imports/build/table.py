@@ -14,10 +14,10 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.build.examples import ImportedExamples, make_examples
-from toolkit.imports.build.judgements import judge_traces, only_verdicts, possible_marks, with_answers
+from toolkit.imports.build.judgements import judge_traces, marks_of_mapping, only_verdicts, with_answers
 from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.build.readings import Readings, check_readings
-from toolkit.imports.build.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
+from toolkit.imports.build.traces import behind_gaps, feature_rows, index_traces, trace_columns, verifier_rows
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.map.mapping import ImportMapping, read_mapping
 from toolkit.imports.map.opening import counted_from_zero, is_constant
@@ -96,9 +96,9 @@ class ImportReport:
     def _repr_html_(self) -> str:
         rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
         rows.append(counted(self.verifications, "verification"))
-        return bullets(f"{self.name}: {', '.join(rows)}", self.told())
+        return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
 
-    def told(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """What a user is told of the import: the notes, and what was right and wrong."""
         return (*self.notes, *map(str, self.readings.notes()))
 
@@ -169,7 +169,7 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
     examples = make_examples(rows, plan, source.several)
     places = pl.int_range(rows.frame.height, eager=True)
     marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
-    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+    solved = index_traces(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
     judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
     tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
     counts = {**examples.counts, **solved.counts, **judged.counts, "behind_gaps": behind_gaps(judged.frame)}
@@ -207,13 +207,13 @@ def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callabl
     if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
     number, block = shards[fault.file]
-    table, made = fault.file.partition("/")[0], part(number)
-    blocks = sorted_blocks(made.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    table, source_part = fault.file.partition("/")[0], part(number)
+    blocks = sorted_blocks(source_part.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
     rows = next(rows for place, rows in enumerate(blocks) if place == block)
-    faulty = made.tables[table][int(rows["__made"][fault.row])]
+    faulty = source_part.tables[table][int(rows["__made"][fault.row])]
     key = "example_id" if table == "examples" else "trace_id"
-    row = made.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
-    place = made.rows.place(int(row)) if isinstance(row, int) else "in the source"
+    row = source_part.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    place = source_part.rows.place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
@@ -228,7 +228,7 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    marks = possible_marks(plan)
+    marks = marks_of_mapping(plan)
     drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}

@@ -50,7 +50,7 @@ class _SortedRows:
         """The rows of a range, in the order of the source."""
         low, high = self.ranges[number]
         within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
-        found = []
+        frames = []
         for run in self.runs:
             keys = run.keys.filter(within)
             if keys.height:
@@ -58,8 +58,8 @@ class _SortedRows:
                 table = SourceTable(
                     pl.scan_parquet(run.path, glob=False).slice(first, rows).collect(), run.types.numbers
                 )
-                found.append(as_types(table, self.types).frame)
-        return SourceTable(pl.concat(found).sort(AT).drop(AT), self.types.numbers)
+                frames.append(as_types(table, self.types).frame)
+        return SourceTable(pl.concat(frames).sort(AT).drop(AT), self.types.numbers)
 
     def keys(self) -> pl.Series:
         """The keys of all examples; one of several runs comes several times."""
@@ -109,9 +109,9 @@ def _sorted_runs(
         read += block.frame.height
         if wanted is None:
             seen = types_of(block)
-            found = seen if types is None else common_types([types, seen], texts)
-            stable = stable and (types is None or _alike(found, types))
-            types = found
+            merged = seen if types is None else common_types([types, seen], texts)
+            stable = stable and (types is None or _alike(merged, types))
+            types = merged
         if types is None or not stable or failure is not None:
             continue
         try:

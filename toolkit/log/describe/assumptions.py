@@ -130,8 +130,11 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
             widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
         )
         together = pl.col("together")
-        told = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
-        frame = frame.join(sums.select(*POOL, **told), on=POOL, how="left")
+        correlations = {
+            f"size_{name}": _ratio(together, pl.col("widths")),
+            f"size_{name}_z": _ratio(together, pl.col("error")),
+        }
+        frame = frame.join(sums.select(*POOL, **correlations), on=POOL, how="left")
     return frame
 
 

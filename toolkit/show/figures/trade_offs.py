@@ -11,7 +11,7 @@ from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import INK, percent_limits
 from toolkit.show.figures.curves import look
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,8 @@ SIZE = 40
 class MethodPoint:
     """A method on one data set: its cost, its quality (fractions), and the published two where they are known."""
 
-    cost: ShownInterval
-    quality: ShownInterval
+    cost: IntervalCell
+    quality: IntervalCell
     published: tuple[float, float] | None = None
 
 

@@ -91,13 +91,13 @@ def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
             continue
         glued = False
         for part in (one for one in _JOINTS.split(word) if one):
-            piece = ""
+            line = ""
             for sign in part:
-                if piece and points(piece + sign, size) > space:
-                    yield piece, glued
-                    piece, glued = "", True
-                piece += sign
-            yield piece, glued
+                if line and points(line + sign, size) > space:
+                    yield line, glued
+                    line, glued = "", True
+                line += sign
+            yield line, glued
             glued = True
 
 

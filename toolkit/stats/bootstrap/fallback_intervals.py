@@ -29,12 +29,12 @@ from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
     FEWEST_CLUSTERS,
     NOTHING,
+    effective_trials,
     few_events,
     graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
-    worth_in_trials,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.limits.fieller import (
@@ -125,7 +125,7 @@ def _few_pairs(corner: _Corner) -> None:
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
-            few, graded = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
+            few, graded = pairs.discordant[number, m] < FEW_PAIRS, pairs.fractional[number, m]
             scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~graded)
             on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
             if len(on):
@@ -198,7 +198,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         low, high = (np.where(moving > 0, moving * np.exp(end / moving - 1), end) for end in (low, high))
     if slot[0] is SeriesKind.VALUE and f1:
         most = np.full(len(moving), np.inf)
-        trials = worth_in_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
+        trials = effective_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
         low, high = wilson_limits(moving * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
@@ -243,7 +243,7 @@ def _pairs_of_clusters(
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
         most = np.where(graded, np.inf, corner.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
-        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
+        size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
         results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])

@@ -53,7 +53,7 @@ class Pairs:
         return p_values
 
     @property
-    def parted(self) -> NDArray[np.bool_]:
+    def fractional(self) -> NDArray[np.bool_]:
         """Pairs that differ by less than 1 on some example, as means over several orders do."""
         return (self.first != self.up) | (self.second != self.down)
 

@@ -121,13 +121,13 @@ def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side
                 break
             near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
             far = np.where(inside, far + side * step, far)
-        found = excluded(far, which)
+        excluded_far = excluded(far, which)
         for _ in range(HALVINGS):
             middle = (near + far) / 2
             inside = ~excluded(middle, which)
             near, far = np.where(inside, middle, near), np.where(inside, far, middle)
     out = end.copy()
-    out[which] = np.where(found, far, np.nan)
+    out[which] = np.where(excluded_far, far, np.nan)
     return out
 
 
@@ -199,19 +199,19 @@ def _fill(
     for part in (sums[start : start + size] for start in range(0, len(sums), size)):
         wanted = list(dict.fromkeys([*part, *others.values(), weight]))
         row = {number: place for place, number in enumerate(wanted)}
-        own, mean = len(part), scan.total[wanted] / scan.total[weight]
-        added = np.zeros((2 + 3 * len(others), own))
+        size_here, mean = len(part), scan.total[wanted] / scan.total[weight]
+        added = np.zeros((2 + 3 * len(others), size_here))
         for rows in units.chunks([scan.statistics[i] for i in wanted]):
             moved = rows - mean[:, None] * rows[row[weight]]
-            x = moved[:own]
+            x = moved[:size_here]
             square = x * x
-            found = [square.sum(axis=1), (square * x).sum(axis=1)]
+            moments = [square.sum(axis=1), (square * x).sum(axis=1)]
             for number in others.values():
                 y = moved[row[number]]
                 apart = x - y
                 squared = apart * apart
-                found += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
-            added += found
+                moments += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
+            added += moments
         # From sums over units to moments of the mean in its own unit.
         scale = float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0]) * units.count / scan.total[weight]
         reach = scan.reach[part]

@@ -17,7 +17,7 @@ from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResul
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
 from toolkit.stats.limits.intervals import shared_level, single_critical
-from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, told_apart
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
@@ -66,7 +66,7 @@ def ranks_of(
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
             block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7], critical = told_apart(sample, one, ranking.standing, block, settings)
+            values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
             _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]

@@ -390,7 +390,7 @@ class Standing:
     baseline: int | None
 
 
-def told_apart(
+def significance(
     sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
     """What is told of the policies (7, P) by one metric, NaN: nothing; and the critical value that differences to the

@@ -128,7 +128,7 @@ def _on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
     yield from _on_withheld(sample, results)
-    dropped = (results.method == 0) & (results.kept > 0)
+    dropped = (results.method == 0) & (results.valued_share > 0)
     if dropped.any():
         metrics = _metrics(sample, dropped)
         text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
@@ -145,7 +145,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Of values that have no interval, though resamples have values."""
     if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
-    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.valued_share > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
