@@ -144,7 +144,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
 
 
 def _send(number: int, after_s: float) -> None:
-    """By the system's timer: a thread's module may be the one that is being imported."""
+    """Send a signal by the system's timer: a thread's module may be the one that is being imported."""
     import signal
 
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))

@@ -149,7 +149,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("rounds", "rounds", always=False),
     _cost("prompt_tokens", "tokens"),
     _cost("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens", place=1,
-          display="as cost", remark="those that traces wrote; those read, and those of verifications, are not in them"),
+          display="as cost", remark="tokens that traces wrote; without those read, and those of verifications"),
     _cost("verification_tokens", "tokens"),
     _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, display="always"),
     _cost("action_tokens", "tokens", sparse=True),
@@ -163,7 +163,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
           significant=2, place=8),
 )  # fmt: skip
-"""In the order of the summary."""
+"""The columns in the order of the summary."""
 
 
 METRICS: dict[str, OutcomeColumn] = {}

@@ -15,7 +15,7 @@ from toolkit.printable import printable
 LIKENESS = 0.6
 """How alike a name must be to be suggested (`difflib`): below it guesses are far-fetched."""
 SHORT, LIKENESS_OF_SHORT = 3, 0.5
-"""Of so few signs one may differ, as in `n4` and `n3`."""
+"""Names of at most so many characters may differ in one, as `n4` and `n3`."""
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
 _QUOTED = re.compile("`([^`]*)`")
@@ -160,7 +160,7 @@ def quote(value: object, most: int = 100) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """So many of something: "1 trace", "1,000 traces"."""
+    """A number with its noun: "1 trace", "1,000 traces"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

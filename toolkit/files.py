@@ -16,7 +16,7 @@ from toolkit.errors import ConflictError, ExistsError, WriteError, argument
 from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Of Linux: paths are as seen from the working directory; the two names change places."""
+"""Linux's constants: paths are as seen from the working directory; the two names change places."""
 
 FULL = 2**16
 """Free bytes below which a disk counts as full, when writing failed."""

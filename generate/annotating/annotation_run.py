@@ -61,7 +61,7 @@ def add(
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
     out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
-    key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is as it was
+    key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is unchanged
     then, and the same command goes on.
     """
     opens = open_engine or (lambda steps: steps.engine_settings().opened(steps, allow_keys))
@@ -242,7 +242,7 @@ class _SignalRun:
             self.drop()
 
     def remove_unused(self) -> None:
-        """Where nothing was made, nothing is left."""
+        """Remove what a run without rows left behind."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
             self.drop()
 

@@ -221,7 +221,7 @@ class OpenAIEngine:
         self._versions: set[str] = set()  # its `system_fingerprint`s
 
     def describe(self) -> dict[str, object]:
-        """For the manifest. The server's own names are those seen so far."""
+        """The manifest's record, with the server's names of itself so far."""
         chosen = self.settings
         return {
             "engine": self.name,

@@ -137,7 +137,7 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _logprobs(given: Any) -> list[float | None] | None:
-    """Per-token log-probabilities of either protocol."""
+    """The log-probabilities of tokens, of either protocol."""
     if not isinstance(given, Mapping):
         return None
     if isinstance(given.get("content"), list):

@@ -281,7 +281,7 @@ class _Step:
         if not self.pool or "/" in self.pool:
             raise InvalidError(f"`pool` is `{self.pool}`; it takes a name without `/`")
         if self.of is not None and self.action in ("", "solve"):
-            raise InvalidError(f"`action` is `{self.action}`; it takes what is done to the attempt, not `solve`")
+            raise InvalidError(f"`action` is `{self.action}`; it takes the name of a revision, not `solve`")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From steps to calls, as the engine likes them, and from completions to rows of the log: answers read, normalised
+"""The calls of steps, as the engine likes them, and the log's rows of completions: answers read, normalised
 and judged, costs of attempt and finalizer added.
 """
 

@@ -72,7 +72,7 @@ def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> No
 
 
 ORIGIN = "made_of"
-"""Under this name is kept which recipe a run is of, and which part of it."""
+"""The name under which the journal keeps which recipe a run is of, and which part of it."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
@@ -473,7 +473,7 @@ class _SilentEngine:
         self.name, self.model, self.known = str(known["name"]), str(known["model"]), known
 
     def describe(self) -> dict[str, object]:
-        """As the journal has it."""
+        """The record as the journal has it."""
         return dict(self.known)
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:

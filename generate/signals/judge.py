@@ -37,7 +37,7 @@ PER_BLOCK = 2_048
 MAX_UNREADABLE = 100
 """Judgements that may be unreadable, all from the first on, before a run gives up."""
 MIN_UNREADABLE = 10
-"""At the end, so many unreadable ones without a readable one say that something is wrong; fewer may be an accident."""
+"""Unreadable judgements without a readable one that make an error at the end; fewer may be an accident."""
 TRIES = 2
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
@@ -93,7 +93,7 @@ class _PromptedWorker(Worker):
         )
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
-        """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
+        """The record, which knows more of a server now. UnreadableError where no judgement can be read."""
         if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
             raise self._hopeless()
@@ -142,7 +142,7 @@ class _PromptedWorker(Worker):
         first = f", the first says {self.said[:60]!r}" if self.said else ""
         return UnreadableError(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
-            " and `max_tokens`; the log is as it was"
+            " and `max_tokens`; the log is unchanged"
         )
 
     def _opened(self) -> Engine:
@@ -330,7 +330,7 @@ class Listwise(_PromptedVerifier):
             yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)
 
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
-        """With all texts of the group."""
+        """The prompt with all texts of the group."""
         return prompt_about_all(template, block, question.rows, self.lines)
 
     def fits(self, number: float, question: _Question) -> bool:

@@ -365,7 +365,7 @@ def _source(
     model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
     dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """How it came about; wall-clock as if one process had made all calls in turn, a verifier's also pool by pool."""
+    """The manifest's `source`; wall-clock as if one process made all calls in turn, a verifier's also pool by pool."""
     published = sum(model.counts.values()) * PUBLISHED_TRACES
     pools: dict[str, float] = defaultdict(float)
     checks: dict[str, dict[str, float]] = {v.name: defaultdict(float) for v in model.verifiers}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NODES = 80
-"""Of the integrals over normal variables: enough for six decimals."""
+"""Nodes of the integrals over normal variables: enough for six decimals."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PlantedModel:
         return replace(self, signal=self.logprob, shared=1.0, places=1, logprob=None)
 
     def variance(self, places: int | None = None) -> float:
-        """Of the projection's noise, averaged over so many places, by default all."""
+        """The variance of the projection's noise, averaged over so many places, by default all."""
         return self.shared + (1 - self.shared) / (places or self.places)
 
     def right(self, difficulty: np.ndarray) -> np.ndarray:
@@ -72,13 +72,13 @@ class PlantedModel:
         return points, weights / weights.sum()
 
     def auc_within(self, places: int | None = None) -> float:
-        """Of the projection, among the traces of one question."""
+        """The AUC of the projection among the traces of one question."""
         from scipy.stats import norm
 
         return float(norm.cdf(self.signal / np.sqrt(2 * self.variance(places))))
 
     def auc(self, places: int | None = None) -> float:
-        """Of the projection, over all traces."""
+        """The AUC of the projection over all traces."""
         from scipy.stats import norm
 
         u, weights = self._difficulties
@@ -102,7 +102,7 @@ class PlantedModel:
         probability, ahead = self.right(u), self.signal / np.sqrt(self.variance(places))
 
         def density(z: float) -> float:
-            """That a right trace of the value z has the highest one."""
+            """The density of a right trace of the value z, where that is the highest."""
             below = probability * norm.cdf(z - ahead) + (1 - probability) * norm.cdf(z)
             return float(weights @ (probability * below ** (traces - 1)) * norm.pdf(z - ahead))
 
@@ -184,7 +184,7 @@ class _Example:
     def _traces(
         self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
     ) -> _Traces:
-        """So many traces; `stream` and the one after it tell the generators of their noise apart."""
+        """The traces, `count` of them; `stream` and the one after it tell the generators of their noise apart."""
         drawn = rng.random((count, 2))
         right = drawn[:, 0] < model.right(np.array(self.difficulty))
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)

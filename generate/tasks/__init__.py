@@ -81,7 +81,7 @@ def task_examples(
         raise InvalidError(f"`{name}`: {error}") from None
     for split in splits:
         if split not in drawn.n:
-            raise RequiredError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
+            raise RequiredError(f"`{name}`: `n` has no number of examples for the split `{split}`")
     return examples(make_task(name, settings), {split: drawn.n[split] for split in splits}, drawn.seed, called)
 
 

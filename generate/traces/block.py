@@ -29,7 +29,7 @@ NO_TEXT_OF_ANOTHER = "the log has no text of another that it was to be chosen am
 
 
 class Texts(Enum):
-    """Which texts are read of a trace: none, its own, that behind the attempt it goes on from, or that behind the
+    """Texts of a trace that are read: none, its own, that behind the attempt it goes on from, or that behind the
     prompt it answered, in which a revision has its attempt.
     """
 

@@ -356,7 +356,7 @@ def _line(number: int, report: _PhaseReport) -> str:
 
 
 class _Optimizer:
-    """Both optimizers as one, with the rate of each step set from the schedule."""
+    """The two optimizers as one, with the rate of each step set from the schedule."""
 
     def __init__(self, model: Any, schedule: RateSchedule) -> None:
         import torch

@@ -31,7 +31,7 @@ def seal(
                 " not answered: `--with-failures`"
             )
         if name or license or source or simulated:
-            raise ConflictError("an unfinished run has its name, licence and source of its recipe: leave them out")
+            raise ConflictError("an unfinished run takes its name, licence and source from its recipe: leave them out")
         _seal_run(log)
         return
     details: dict[str, Any] = {"license": license, "source": source, "simulated": simulated}

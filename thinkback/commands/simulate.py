@@ -165,9 +165,11 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     beyond = [line for line in lines if not line.within]
     surprising = [line for line in beyond if not line.expected]
     if surprising:
-        console.say(f"{len(surprising)} of {len(lines)} fitted numbers are further off than allowed, or than is known")
+        console.say(
+            f"{len(surprising)} of {len(lines)} fitted numbers are further off than allowed, or than is known before"
+        )
         raise typer.Exit(BEYOND)
-    known = f", but {len(beyond)} that are known not to be" if beyond else ""
+    known = f", except {len(beyond)} known deviations" if beyond else ""
     console.say(f"all {len(lines)} fitted numbers are within the allowed distance{known}")
 
 

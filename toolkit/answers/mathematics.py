@@ -150,7 +150,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     """
     for column in ("example_id", "answer", "gold"):
         if column not in rows.columns:
-            raise RequiredError(f"judging mathematical answers: there is no column `{column}`")
+            raise RequiredError(f"judging mathematical answers needs the column `{column}`, which the rows lack")
     texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
     examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
     before, cached = judge.comparisons, judge.cached

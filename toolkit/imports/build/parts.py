@@ -34,7 +34,7 @@ class PreparedSources:
     """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
 
     runs: Mapping[str, str]
-    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
+    """The column `source_run` by address: what tells a file's folder from those of others."""
     files: tuple[tuple[str, str], ...]
     """What they were made of: (path, sha256)."""
     folder: str

@@ -35,8 +35,7 @@ WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "cl
 
 _NOTES = {
     "duplicates_dropped": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
-    "duplicates_numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given"
-    " further ones]",
+    "duplicates_numbered": "{n} [trace|traces] of a repeated sample index [has a new one|have new ones]",
     "repeated": "{n} [trace is|traces are] numbered by row order, and the second half of [its|their] example's rows"
     " repeats the first: was a run appended twice?",
     "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
@@ -47,7 +46,7 @@ _NOTES = {
     "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
     " [it has|they have] none",
     "null_answers": "{n} [trace has|traces have] no readable answer (counted as wrong)",
-    "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
+    "null_right": "the source calls {n} of these right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
     "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"
@@ -138,7 +137,7 @@ def import_table(
         if source.several is not None:
             counts["ids_split"] = source.several.len()  # each once, in however many parts its questions are
         if not counts["traces"]:
-            raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+            raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; check `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         address = {"from": plan.source} if plan.source else {}
         origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **address}
@@ -269,7 +268,7 @@ def _report(
         does = "does" if source.left_out == 1 else "do"
         notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
     if rejudge or counts["judgements_changed"]:
-        why = "`--rejudge` compares again" if rejudge else "so the log's rules want it"
+        why = "`--rejudge` compares again" if rejudge else "the log's rules require it"
         notes.append(f"{counts['judgements_changed']:,} of the source's verdicts changed: {why}")
     return ImportReport(
         log=out,

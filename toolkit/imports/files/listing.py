@@ -179,14 +179,14 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
         files += _of_file(file, takes, there.named)
     if not files:
         among = counted(len(names), "file")
-        raise NotFoundError(f"source `{source}`: no file of this format by its name among {among}")
+        raise NotFoundError(f"source `{source}`: no name among {among} is that of a file of this format")
     return files
 
 
 def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
-        raise FormatError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
+        raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
@@ -395,7 +395,7 @@ def local_path(address: str) -> Path | None:
 
 
 def likely_bytes(addresses: Collection[str]) -> int:
-    """About how many bytes files hold without their compression, where their places tell."""
+    """The approximate bytes of files without their compression, where their places tell."""
     import fsspec
 
     total = 0

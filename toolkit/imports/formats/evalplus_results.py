@@ -41,7 +41,7 @@ def _results(file: ListedFile) -> dict[str, list[Row]]:
     """The entries of each task."""
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
-        raise FormatError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
+        raise FormatError(f"`{file.address}` has no object `eval` of tasks: name a file of results that evalplus wrote")
     for task, entry in members(content, "eval").items():
         if isinstance(entry, dict):
             raise FormatError(

@@ -95,7 +95,7 @@ def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, n
         about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
         yield from _completions(request, about, stats, verdict)
     if verdict is not None:
-        notes.append(FileNote("", f"HELM's verdicts are by `{verdict}`"))
+        notes.append(FileNote("", f"HELM's verdicts come from `{verdict}`"))
 
 
 def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:

@@ -47,8 +47,8 @@ def _rows(file: ListedFile, task: str) -> Iterator[dict[str, Any]]:
         for name in ("doc", "model_response"):
             if not isinstance(row.get(name), dict):
                 raise FormatError(
-                    f"`{file.address}`, row {place}: `{name}` is no object; lighteval writes texts where it could not"
-                    f" bring the rows of {task} into one type, and these are not read"
+                    f"`{file.address}`, row {place}: `{name}` must be an object: lighteval writes text where the"
+                    f" rows of {task} are of several types, which is not read"
                 )
         yield row
 

@@ -53,7 +53,7 @@ class _Judging:
 
     @classmethod
     def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
-        """By metrics, and whether each is 0 or 1 throughout; `higher`: whether 1 is better, where it is known."""
+        """The judging by metrics, each with whether it is 0 or 1 throughout; `higher`: whether 1 is better."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
@@ -106,13 +106,13 @@ def _rows(
     if judged:
         notes.append(FileNote(task, f"the verdicts are those of `{judging.metric}`"))
     if judging.lower:
-        notes.append(FileNote(task, f"{judging.lower}: better where lower, so no verdict"))
+        notes.append(FileNote(task, f"{judging.lower}: lower is better, so it is no verdict"))
     if vague:
         text = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
         notes.append(FileNote(task, text))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
-        notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
+        notes.append(FileNote(task, f"{what} can neither be compared nor vote: they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
         text = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
@@ -122,7 +122,9 @@ def _rows(
 def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
-        raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
+        raise FormatError(
+            f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file that lm-eval wrote"
+        )
     target = text(sample.get("target"))
     row: Row = {
         "task": task,

@@ -66,7 +66,7 @@ def _problem(content: dict[str, Any]) -> str:
 
 
 def _rows(file: ListedFile) -> Iterator[Row]:
-    """Of a data set, which has more columns: those that are used."""
+    """The rows of a data set with the columns that are used; it has more."""
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
             raise FormatError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
@@ -87,7 +87,7 @@ def _rows(file: ListedFile) -> Iterator[Row]:
 
 
 def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
-    """Of a problem: what the lists have at each place."""
+    """The samples of a problem: what its lists have at each place."""
     content = parsed_object(file, file.read())
     answers, verdicts = items(content, "answers"), items(content, "correct")
     if len(answers) != len(verdicts):

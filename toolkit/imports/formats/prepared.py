@@ -11,7 +11,7 @@ from toolkit.imports.files.listing import ListedFile
 
 Row = dict[str, Any]
 _NAMED = 2
-"""Of three and more, as many are named."""
+"""Names in a line, where there are three or more."""
 
 
 @dataclass(frozen=True)

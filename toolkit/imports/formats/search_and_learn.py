@@ -33,7 +33,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _approach(file: ListedFile) -> str:
-    """As the file's name says, else the nearest folder below the source, else the source where that is its name."""
+    """The approach by the file's name, else by the nearest folder below the source, else by the source."""
     parts = [part.lower().replace("-", "_") for part in (*reversed(PurePosixPath(file.path).parts), file.folder)]
     names = (name for part in parts[:-1] for name in _SEARCHES if name in part)
     return next(names, parts[-1] if parts[-1] in _SEARCHES else "search-and-learn")

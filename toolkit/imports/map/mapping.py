@@ -111,7 +111,7 @@ def _examples(given: Any, place: str) -> _ExampleTable:
 
 def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
     if not given:
-        raise RequiredError("`[traces]` is missing: it says what a trace's columns are made of")
+        raise RequiredError("`[traces]` is missing: map the columns of traces in it")
     return tuple(_trace_table(table, place) for table in (given if isinstance(given, list) else [given]))
 
 

@@ -34,7 +34,7 @@ def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
     rows = SourceRows(table.frame, table.numbers, plan.file)
     keys = _keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
-        raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}; one is joined")
+        raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}: keep one")
     return Beside(rows, keys)
 
 

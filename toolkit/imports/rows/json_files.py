@@ -46,7 +46,9 @@ class Records:
             extra = {DOCUMENT: outer} if self.fields else {}
             for row in _rows(content, {}):
                 if not isinstance(row, dict):
-                    raise ValueError(f"document {number} holds what is no object under `{self.path}` (`records`)")
+                    raise ValueError(
+                        f"document {number} holds an item that is no object under `{self.path}` (`records`)"
+                    )
                 yield {**extra, **row}
 
 

@@ -21,7 +21,7 @@ from toolkit.imports.rows.source_table import SourceTable, TableTypes, as_types,
 from toolkit.log.read.example_blocks import cuts
 
 PART_BYTES = 96 * 2**20
-"""About how many bytes of rows are taken into memory at once."""
+"""Bytes of rows that are in memory at one time, about."""
 KEY, AT = "__key", "__at"
 _GROUP_BYTES = 2**21
 _MOST_ROWS = 2**40  # more than a block has

@@ -34,7 +34,7 @@ from toolkit.imports.rows.source_table import SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
 BLOCK_BYTES = 48 * 2**20
-"""About how much of a file is read at once."""
+"""Bytes of a file that are read at one time, about."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     extra = {place: literal for place, literal in places.items() if place not in table.frame.columns}
     for column in file.path_columns.keys() & set(table.frame.columns):
         raise ConflictError(
-            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
+            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: give it another name"
         )
     of_path = {column: pl.lit(value, pl.String) for column, value in file.path_columns.items()}
     return table.frame.with_columns(**extra, **of_path) if table.frame.height else table.frame

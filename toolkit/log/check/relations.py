@@ -35,7 +35,7 @@ def _check_traces(
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
     if revisions.height:
-        message = "{parent_id} is itself made from {trace_id}: a chain of revisions must begin with a solve"
+        message = "{parent_id} is itself a revision of {trace_id}: a chain of revisions must begin with a solve"
         parents = traces.select("example_id", parent_id="trace_id")
         unknown = revisions.join(parents, on=["parent_id", "example_id"], how="anti")
         faults.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
@@ -101,7 +101,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     rows = answered.filter(coded["key"].is_in(both["key"].implode())).sort(ROW)
     first = pl.col("correct").first().over("example_id", "answer")
     example = "answer {answer} of example {example_id}"
-    message = f"is {{correct}} for {example}, which is judged differently before: judge equal answers alike"
+    message = f"is {{correct}} for {example}, which an earlier trace judges differently: judge equal answers alike"
     message += ", or mark them `contested`, as one import of all their files with `--set answers.conflicts=keep` does"
     faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
 

@@ -239,7 +239,7 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
 
 
 def _number(value: float, form: str = ".2f") -> str:
-    """As the tables show it."""
+    """A number as the tables show it."""
     return f"{value:{form}}".replace("-", "−")
 
 

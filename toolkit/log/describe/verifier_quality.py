@@ -83,7 +83,7 @@ class _ScoredSignal:
 
 @dataclass(frozen=True)
 class _SuffixLengths:
-    """Of suffixes: the best on these rows, and that chosen on others, None without such."""
+    """Lengths of suffixes: the best on these rows, and the one chosen on others, None without such."""
 
     best: int
     honest: int | None
@@ -242,7 +242,7 @@ def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) ->
 
 
 def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
-    """For each example whether the trace with the highest score is right, the first of equal ones, and the share of its
+    """Whether the trace with the highest score is right on each example, the first of equal ones, and the share of its
     scored traces that are; NaN where none, or one, is scored.
     """
     known = np.flatnonzero(~np.isnan(score))

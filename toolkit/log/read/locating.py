@@ -1,4 +1,4 @@
-"""From an address to the shards of a log: a folder, a glob of logs, folders or shards, sealed or not."""
+"""The way from an address to the shards of a log: a folder, a glob of logs, folders or shards, sealed or not."""
 
 from __future__ import annotations
 

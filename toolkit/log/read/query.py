@@ -77,7 +77,7 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Within it, the process takes no more memory beyond what it has than a query may: DuckDB's own limit does not hold
+    """Limit the memory that the process takes beyond what it has to a query's: DuckDB's own limit does not hold
     for all that its functions take. Where the system does not tell what the process has, there is no such limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -18,7 +18,7 @@ from toolkit.log.read.locating import is_shard
 
 LEVELS = range(1, 23)
 LEVEL = 3
-"""Of zstd: the higher, the smaller and the slower to write."""
+"""The level of zstd: a higher one writes smaller files, more slowly."""
 ROW_GROUP_BYTES = 64 * 2**20
 ROW_GROUP_ROWS = 2**17  # small enough that a block of examples reads little else
 _PART = ".part"

@@ -18,7 +18,7 @@ ANSWERS = (BLUE, ORANGE, PURPLE, GREEN, RED, "#8c7a1f", "#5f6fd0", GREY)
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 PARTS = ("right", "selection", "stopping", "generation")
 PART_COLOURS = ("#3f9474", "#67a5dc", "#eeb978", "#dfe4e8")
-"""In steps of lightness, told apart in grey too; dark words stand in each."""
+"""Colours in steps of lightness, distinct in grey too; dark words stand in each."""
 INK = "#101418"
 DIFFERENCES = ("told apart", "not told apart", "no limits")
 RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0ZM.55 0A.55 .55 0 1 0-.55 0A.55 .55 0 1 0 .55 0Z"

@@ -51,7 +51,7 @@ def dashboard_page(page: PageData) -> str:
         title=html.escape(page.title),
         style=style,
         files=html.escape(page.texts or ""),
-        made=f"Made by thinkback {version('thinkback')} from saved results. It asks for nothing from elsewhere.",
+        made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
         results=in_script(page.results),
         charts=in_script(charts()),
         own=script,

@@ -218,7 +218,7 @@ def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndar
 
 
 def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """On which side of a line points lie: above, on (0) or below it."""
+    """The side of a line on which points lie: above, on (0) or below it."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 

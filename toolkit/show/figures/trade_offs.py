@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HUNDRED = 100.0
 PUBLISHED = "hollow: published"
 SIZE = 40
-"""Of every mark, in square points."""
+"""The size of every mark, in square points."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From the result frames of a run to its policies in their order, with all that is said about each.
+"""The policies of a run in their order, with all that is said about each, by its result frames.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
 difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
@@ -33,7 +33,7 @@ MARKED = {
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
     "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
-    "graded_few": "nearly all values are 0, or 1, or all are alike: what others may be is not seen",
+    "graded_few": "nearly all values are 0, or 1, or equal: the sample may lack other values",
     "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
     "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }

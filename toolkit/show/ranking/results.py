@@ -182,7 +182,7 @@ def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]
 
 
 def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
-    """At most so many rows of a sweep along one number, from end to end of it."""
+    """The rows of a sweep along one number, at most so many, from end to end of it."""
     along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
     room = max(0, most - len(must))
     places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
@@ -190,7 +190,7 @@ def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[R
 
 
 def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
-    """At most so many rows in their order: those that must be shown, those on the front, the best."""
+    """The rows in their order, at most so many: those that must be shown, those on the front, the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
     names = {row.policy.name for row in must}
@@ -361,7 +361,7 @@ def _explanations(
         text = "identical: the same answers and costs on every example; other examples may tell them apart."
         yield ColumnNote(text, ("leader", "not_worse"))
     if any(row.corrected for row in ranked):
-        text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"
+        text = "corrected: the value of what was chosen on these rows, where one half chooses and the other half scores"
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
@@ -369,15 +369,14 @@ def _explanations(
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
-    """That a policy may tie with the leader though a better one does not."""
+    """A note where a policy ties with the leader and a better one does not."""
     real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
     last = max((place for place, row in enumerate(real) if row.ties), default=0)
     apart = next((row for row in real[:last] if not row.ties), None)
     if apart is not None:
         text = (
             f"`{apart.policy.name}` is told apart from the leader and `{real[last].policy.name}`, below it, is not: "
-            "what decides is on which examples a policy and the leader differ and who wins there, not the distance "
-            "alone."
+            "the examples on which a policy and the leader differ decide, and who wins there, not the distance alone."
         )
         yield ColumnNote(text, ("leader",))
 

@@ -282,7 +282,7 @@ def _parts(grid: _Grid, space: float) -> list[_Grid]:
 
 
 def _telling(grid: _Grid) -> list[int]:
-    """As few of the first columns as tell every row from the others; at least one, and not all."""
+    """The fewest first columns that tell every row from the others; at least one, and not all."""
 
     def distinct(places: Sequence[int]) -> int:
         return len({tuple(row[k] for k in places) for row in grid.rows})
@@ -298,7 +298,7 @@ def _telling(grid: _Grid) -> list[int]:
 
 
 def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
-    """As many columns in each part as it has room for, all in their order; `head` begins every one."""
+    """The columns in parts, each with as many as it has room for, in their order; `head` begins every part."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
         if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 
 POINTS_AN_INCH = 72.27
 MARKS = 260
-"""How many marks there are."""
+"""The number of marks."""
 _SPARE = 1.03  # kerning makes a few pairs of letters wider than the sum of the two
 _GROWN = {10: 1.0, 9: 1.028, 8: 1.063}  # smaller sizes of the font are wider for their height
 _SIGNS = {

@@ -324,7 +324,7 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
-"""Of a series of a metric: the policies, and the pairs of what is divided and what it is divided by."""
+"""A quotient of a metric's series: the policies, and the pairs of dividend and divisor."""
 
 
 def _quotients(corner: _Corner) -> None:

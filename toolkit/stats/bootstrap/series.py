@@ -238,7 +238,7 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 def _jackknife(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
-    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
+    """Values in the whole sample (series,) by (batch by identity, slot), and sums over the units of d, d² and d³
     (3, series), d being what the value becomes without the unit, less that.
 
     `index`: the statistics of the scan that are needed; `row`: their places in it.

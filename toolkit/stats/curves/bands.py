@@ -83,7 +83,7 @@ def ratio(top: Floats, of: Floats) -> Floats:
 
 
 RESAMPLES_AT_ONCE = 64
-"""So few that a chunk's counts stay in a processor's cache; only speed depends on it."""
+"""Resamples so few that a chunk's counts stay in a processor's cache; only speed depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +272,7 @@ class _LeftOut:
 
     @classmethod
     def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
-        """In blocks of units."""
+        """The estimates without each unit, in blocks of units."""
         from scipy.sparse import csc_matrix
 
         names = [name for name in (top, of) if name is not None]

@@ -13,7 +13,7 @@ from toolkit.stats.limits.intervals import MIN_EVENTS, NORMAL, clopper_pearson, 
 from toolkit.stats.metrics.spill import Floats
 
 FEWEST_CLUSTERS = 3
-"""With fewer there is no interval."""
+"""Clusters below which there is no interval."""
 
 FEW_CLUSTERS = 10
 """Worth fewer, a warning stands above the tables, and all intervals are marked."""
@@ -80,7 +80,7 @@ def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[F
 
 
 def effective_trials(single: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> Floats:
-    """As how many trials, of the variance `single` each, clusters count whose mean has the `variance`; see above."""
+    """The trials, of the variance `single` each, that clusters count as whose mean has the `variance`; see above."""
     from scipy.special import stdtrit
 
     z, t = NORMAL.inv_cdf((1 + level) / 2), stdtrit(np.maximum(kish - 1, 1), (1 + level) / 2)

@@ -43,7 +43,7 @@ class PairMoments:
         return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
-        """Of x − ratio·y."""
+        """The spread of x − ratio·y."""
         second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
         third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
         return Spread(second, third)
@@ -153,12 +153,12 @@ class CostMoments:
     mixed: Floats
 
     def spread(self, number: int, metric: int, policies: Sequence[int] | Ints) -> Spread:
-        """Of the means (number 0), or of the differences to reference `number` − 1."""
+        """The spread of the means (number 0), or of the differences to reference `number` − 1."""
         at = number, metric, policies
         return Spread(self.second[at], self.third[at])
 
     def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
-        """Of policies with reference `number`, which is the policy `reference`; `means` (policies,) of all policies."""
+        """The policies paired with reference `number`, the policy `reference`; `means` (policies,) of all policies."""
         ones = np.ones(len(policies))
         xx, yy = self.second[0, metric, policies], self.second[0, metric, reference] * ones
         xxx, yyy = self.third[0, metric, policies], self.third[0, metric, reference] * ones

@@ -17,7 +17,7 @@ ZERO = 1e-12
 """Resampled differences below this count as 0."""
 
 MOST_DROPPED = 0.05
-"""Above this share of resamples without a value there is no interval."""
+"""The share of resamples without a value above which there is no interval."""
 
 MIN_EVENTS = 10
 """A 0/1 column with fewer than this many of either gets a score interval."""

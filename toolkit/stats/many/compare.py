@@ -1,4 +1,4 @@
-"""From blocks of outcomes to the two result tables: `summary` and `comparisons`."""
+"""The way from blocks of outcomes to the two result tables: `summary` and `comparisons`."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ STREAM = 16
 """Keeps the generators of the draws apart from those of the resamples."""
 
 FEW_UNITS = 100
-"""Of fewer units the critical value is Bonferroni's."""
+"""Units below which the critical value is Bonferroni's."""
 
 NO_VARIANCE = 1e-13
 """Relative to the variances of two policies, that of their difference is 0 up to here: float addition leaves this."""
@@ -150,7 +150,7 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
-    """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
+    """Clusters in which the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
     counts = np.zeros((2, len(first)))
     step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
     for start in range(0, len(first), step):
@@ -470,7 +470,7 @@ def _winners(
 
 
 def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
-    """Of the series, each `merit` so much, with what exact tests of 0/1 outcomes take."""
+    """The joint estimates of the series by `merit`, with what exact tests of 0/1 outcomes take."""
     sums = _cluster_sums(sample, series)
     units = sample.units
     return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
