@@ -129,7 +129,7 @@ def study_factcheck(
     features: Sequence[str] = (),
     cap: int = 15,
     caps: Sequence[int] = (15, 20, 30, 40),
-    orders: int = 10,
+    orders: int = 20,
     random_seed: int = 20,
     dev: str | None = None,
     where: str | None = None,
@@ -145,7 +145,7 @@ def study_factcheck(
     Rows are of a data set each. `published` names data sets whose published numbers stand beside theirs: `quantemp`,
     `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
     is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
-    tables 5.11 to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims
+    tables 5.11 to 5.13; the table `orders` averages stops over `orders` random orders. `where` chooses the claims
     that are reported, by default those of the test split where there is one, and `dev` those to learn from. Figures
     are `width` wide.
 

@@ -63,7 +63,7 @@ class FactcheckSetting:
     options: Mapping[str, Any] = field(default_factory=dict)
     other_verifier: str | None = None
     caps: tuple[int, ...] = (15, 20, 30, 40)
-    orders: int = 10
+    orders: int = 20
     dev: str | None = None
     published: PublishedDataset | None = None
     alone: bool = True
@@ -442,26 +442,31 @@ def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
     yield from (note("unlogged", text) for text in run.unlogged().values())
 
 
-def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
-    """The methods as policies; `keys` are settings of all of them, such as `orders`."""
+def method_policies(
+    setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> list[Sample]:
+    """The methods as policies, in the logged order, or as means over `orders` orders; exact where nothing stops."""
+    every, drawn = ({}, {}) if orders is None else ({"expected": True}, {"orders": orders})
     by_method: dict[str, dict[str, Any]] = {
-        TOP: {"max_traces": 1, "select": "first"},
-        VOTE: {"select": "majority"},
-        BEST: {},
-        ADAPTIVE: {"stop": setting.margin},
-        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
+        TOP: {"max_traces": 1, "select": "first", **every},
+        VOTE: {"select": "majority", **every},
+        BEST: every,
+        ADAPTIVE: {"stop": setting.margin, **drawn},
+        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin, **drawn},
     }
     common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
-    return [Sample(**{**common, "name": name, **by_method[name], **keys}) for name in methods]
+    return [Sample(**{**common, "name": name, **by_method[name]}) for name in methods]
 
 
-def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_methods(
+    log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> Methods:
     """Replay the methods; what the log cannot serve for nine tenths of the examples asked about is missing, and why.
 
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     Raises ThinkbackError where nothing can be replayed, or the log cannot serve even votes.
     """
-    policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
+    policies = [*method_policies(setting, methods, orders), *([] if TOP in methods else [every_example(setting.pool)])]
     try:
         result = run(log, policies, baseline=BEST, **setting.options)
     except ThinkbackError:
@@ -471,10 +476,12 @@ def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] =
     return Methods(result, setting.verifier, setting.cap, dict(result.dropped))
 
 
-def replay_if_covered(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_if_covered(
+    log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> Methods:
     """The same; where nothing can be replayed, every method is missing, with the reason."""
     try:
-        return replay_methods(log, setting, methods, **keys)
+        return replay_methods(log, setting, methods, orders)
     except ThinkbackError as error:
         return Methods(None, setting.verifier, setting.cap, dict.fromkeys(methods, str(error)))
 

@@ -29,7 +29,7 @@ from replay.sampling.surrogate import LABEL_SCORES
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import InvalidError, ThinkbackError, argument, listed
@@ -365,7 +365,7 @@ class Study:
     main: Methods
     other: Methods
     caps: Mapping[int, Methods]
-    averaged: Methods  # over random orders of the pool
+    averaged: Methods  # over orders of the pool
     budgets: VerifierBudgets
     sensitivity: SettingSweep
     surrogate_keys: SettingSweep
@@ -527,7 +527,7 @@ def study_dataset(
         caps={
             cap: runs.replay_if_covered(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
-        averaged=runs.replay_if_covered(log, setting, VERIFYING, orders=setting.orders),
+        averaged=runs.replay_if_covered(log, setting, orders=setting.orders),
         budgets=_verifier_budgets(log, setting, dataset, depth),
         sensitivity=sensitivity(log, setting, depth.size),
         surrogate_keys=surrogate_keys(log, setting),

@@ -261,7 +261,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
     apart: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
-        cells = [column.shown(column.cell(row)) for _, row in rows]
+        cells = [column.display(column.cell(row)) for _, row in rows]
         laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
