@@ -148,12 +148,8 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
     """One argument as typer reads it."""
     description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
-    default_text: bool | str = description.default or not (description.hide_default or silent)
-    more: dict[str, Any] = {
-        "help": description.help,
-        "metavar": description.metavar or None,
-        "show_default": default_text,
-    }
+    more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None}
+    more["show_default"] = description.default or not (description.hide_default or silent)
     if description.file:
         more |= {"exists": True, "dir_okay": False}
     if description.label:

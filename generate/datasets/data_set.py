@@ -100,13 +100,9 @@ def frame(
     ThinkbackError where an id of the publishers occurs twice.
     """
     schema = {**_FIRST, **extra}
-    defaults = {
-        "dataset": request.name,
-        "split": request.split,
-        "cluster": None,
-        "labels": list(labels) if labels else None,
-    }
-    full_rows = [{**defaults, **row} for row in rows]
+    space = list(labels) if labels else None
+    same = {"dataset": request.name, "split": request.split, "cluster": None, "labels": space}
+    full_rows = [{**same, **row} for row in rows]
     examples = pl.DataFrame([{name: row[name] for name in schema} for row in full_rows], schema=schema)
     twice = examples.filter(pl.col("example_id").is_duplicated())
     if twice.height:

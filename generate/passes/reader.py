@@ -186,9 +186,7 @@ class Reader:
         held = {i for text in texts for i in text.all}
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:
-            raise EngineError(
-                f"model `{self.files.name}`: its tokenizer has no free token for padding: set `batch_tokens = 1`"
-            )
+            raise EngineError(f"model `{self.files.name}`: the tokenizer has no pad token: set `batch_tokens = 1`")
         self.network.config.pad_token_id = free
         return free or 0
 

@@ -78,10 +78,8 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
                 torch.cuda.synchronize(network.device)
         seconds = perf_counter() - began
         reader.busy_s += seconds
-        yield (
-            Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in completions]))),
-            completions,
-        )
+        lengths = [len(text) for text in completions]
+        yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, lengths))), completions
 
 
 def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:

@@ -238,7 +238,7 @@ class _Run:
     finished: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.asking = Dispatch(self.journal, f"`{self.writer.path}`")
+        self.dispatch = Dispatch(self.journal, f"`{self.writer.path}`")
 
     def recall(self) -> None:
         """What was answered before, and which examples have their rows: all tables', or settled without traces."""
@@ -255,7 +255,7 @@ class _Run:
         """Note an answered sample. Completions whose rows are written need not be held."""
         self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
         self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
-        self.asking.note(one)
+        self.dispatch.note(one)
         if one.completion is None:
             self.failed[one.about, one.pool, one.sample] = one.failure or "", one.cause or FAILED
         elif not all(one.about in ids for ids in self.written.values()):
@@ -275,7 +275,7 @@ class _Run:
             self.models.record(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
-        unsettled = self.asking.open()
+        unsettled = self.dispatch.open()
         rows = rows.filter(~pl.col("example_id").is_in(list(unsettled)))
         if rows.height:
             self.write(rows, [one for one in prepared if one.example_id not in unsettled])
@@ -311,7 +311,7 @@ class _Run:
         if not calls:
             return
         engine = self.opened()
-        for one, answered in self.asking.answers(engine, calls):
+        for one, answered in self.dispatch.answers(engine, calls):
             for sample in answered:
                 self.note(sample)
             if not one.pool.endswith(samples.FINALIZER):
@@ -320,11 +320,11 @@ class _Run:
 
     def unfinished(self) -> pl.DataFrame:
         """The examples without rows of which no call is to be asked again."""
-        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.asking.open()]))
+        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.dispatch.open()]))
 
     def give_up(self) -> None:
         """Let what failed in this run be final."""
-        for _, answered in self.asking.give_up():
+        for _, answered in self.dispatch.give_up():
             for sample in answered:
                 self.note(sample)
 
@@ -411,7 +411,7 @@ class _Run:
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
-        self.asking.check()
+        self.dispatch.check()
         if not self.writer.log().has("traces"):
             (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise IncompleteError(

@@ -59,7 +59,7 @@ class _PromptedWorker(Worker):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
-        self.asking = Dispatch(work.journal, f"`{step.name}`")
+        self.dispatch = Dispatch(work.journal, f"`{step.name}`")
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
@@ -69,7 +69,7 @@ class _PromptedWorker(Worker):
 
     def _note(self, one: Answered) -> None:
         """Note an answered call."""
-        self.asking.note(one)
+        self.dispatch.note(one)
         if one.completion is None:
             self.failed[one.about] = one.failure or "", one.cause or FAILED
         else:
@@ -111,10 +111,10 @@ class _PromptedWorker(Worker):
             due = [question for question in questions if self._due(question, number)]
             self._ask([self._call(block, question, number) for question in due], sizes, advance)
         if self.work.with_failures:
-            for _, answered in self.asking.give_up():
+            for _, answered in self.dispatch.give_up():
                 for sample in answered:
                     self._note(sample)
-        self.asking.check()
+        self.dispatch.check()
         rows: list[dict[str, Any]] = []
         refused: list[tuple[str, str, str]] = []
         unreadable: list[tuple[str, ...]] = []
@@ -173,7 +173,7 @@ class _PromptedWorker(Worker):
         """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
         if not calls:
             return
-        for one, answered in self.asking.answers(self._opened(), calls):
+        for one, answered in self.dispatch.answers(self._opened(), calls):
             for sample in answered:
                 self._note(sample)
             if one.samples == (0,):

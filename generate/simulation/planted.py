@@ -190,23 +190,18 @@ class _Example:
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
         noise = np.random.default_rng([seed, self.number, stream])
         states = noise.standard_normal((count, model.places + 1, model.dimensions), dtype=np.float32)
-        token_states = states[:, 1:]
-        token_states *= np.sqrt(1 - model.shared)
-        token_states += np.sqrt(model.shared) * states[:, :1]
+        vectors = states[:, 1:]
+        vectors *= np.sqrt(1 - model.shared)
+        vectors += np.sqrt(model.shared) * states[:, :1]
         planted = model.signal * right + model.difficulty * self.difficulty
-        token_states += planted.astype(np.float32)[:, None, None] * direction
+        vectors += planted.astype(np.float32)[:, None, None] * direction
         logprob = None
         if model.logprob is not None:
             other = np.random.default_rng([seed, self.number, stream + 1])
             logprob = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
             logprob -= SURPRISE
-        return _Traces(
-            right,
-            codes,
-            token_states.astype(np.float16),
-            (token_states @ direction).mean(axis=1, dtype=np.float64),
-            logprob,
-        )
+        projected = (vectors @ direction).mean(axis=1, dtype=np.float64)
+        return _Traces(right, codes, vectors.astype(np.float16), projected, logprob)
 
 
 def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:

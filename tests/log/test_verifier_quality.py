@@ -19,8 +19,8 @@ from toolkit.log.describe.verifier_quality import (
     PRIOR,
     VOTES,
     WHOLE,
-    SignalQuality,
     VerifierQuality,
+    _SignalQuality,
     quality_of_log,
     quality_tables,
 )
@@ -59,7 +59,7 @@ def made(
     )
 
 
-def only(log: Log, **asked: Any) -> tuple[VerifierQuality, dict[str, SignalQuality]]:
+def only(log: Log, **asked: Any) -> tuple[VerifierQuality, dict[str, _SignalQuality]]:
     [(_, worth)] = quality_of_log(log, **asked)
     return worth, {row.name: row for row in worth.signals}
 

@@ -108,13 +108,8 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
     heads = [_called(metric, verifier) for metric, verifier in series]
     several = sum(metric == "best" for metric, _ in series) > 1
     best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
-    priority = [
-        METRICS["majority"],
-        *best[:1],
-        METRICS["avg"],
-        METRICS[SEES_GOLD],
-        *best[1:],
-    ]  # the first give way last
+    # the first give way last
+    order = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]
     percent = NumberWithInterval(1, 100)
     meaning = f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic."
     return Table(
@@ -123,7 +118,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
             TableColumn("pool"),
             TableColumn("k", Number(0)),
             TableColumn("examples", Number(0), drop=len(heads)),
-            *(TableColumn(f"{head} %", percent, head, drop=priority.index(head)) for head in heads),
+            *(TableColumn(f"{head} %", percent, head, drop=order.index(head)) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
@@ -155,7 +150,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     last = {_change(r): r["difference"] or 0.0 for r in chosen.sort("k").iter_rows(named=True)}
     heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
-    meaning = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
+    text = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
     return Table(
         title=f"Paired differences at each number of traces, {name}",
         columns=(
@@ -169,9 +164,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
         rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
         above=(SIMULATED,) if simulated else (),
         below=(
-            ColumnNote(
-                f"{meaning} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=meaning
-            ),
+            ColumnNote(f"{text} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=text),
         ),
     )
 

@@ -165,9 +165,7 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     beyond = [line for line in lines if not line.within]
     surprising = [line for line in beyond if not line.expected]
     if surprising:
-        console.say(
-            f"{len(surprising)} of {len(lines)} fitted numbers are further off than allowed, or than is known before"
-        )
+        console.say(f"{len(surprising)} of {len(lines)} fitted numbers deviate by more than is allowed or known")
         raise typer.Exit(BEYOND)
     known = f", except {len(beyond)} known deviations" if beyond else ""
     console.say(f"all {len(lines)} fitted numbers are within the allowed distance{known}")

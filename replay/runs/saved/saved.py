@@ -26,7 +26,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import FormatError, WriteError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
-from toolkit.stats.metrics.outcomes import ANSWER, Key, OutcomePart, Store
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _SavedOutcomes:
         names = [name for name in self.schema if name not in KEYS]
         return Store(list(self._pieces(names, ids)), unit, gold, len(self.policies), names)
 
-    def _pieces(self, names: list[str], ids: pl.Series | None) -> Iterator[OutcomePart]:
+    def _pieces(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
 
         file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()

@@ -122,9 +122,7 @@ def _rows(
 def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
-        raise FormatError(
-            f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file that lm-eval wrote"
-        )
+        raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file of lm-eval")
     target = text(sample.get("target"))
     row: Row = {
         "task": task,

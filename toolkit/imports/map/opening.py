@@ -144,13 +144,9 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
     """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
-    tables = [
-        plan.examples.columns,
-        *(table.columns for table in plan.traces),
-        *(table.parent for table in plan.traces),
-    ]
+    maps = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
     contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    values = [value for table in tables for name, value in table.items() if holds(contract[name].dtype, pl.String)]
+    values = [value for table in maps for name, value in table.items() if holds(contract[name].dtype, pl.String)]
     values += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
     names = roots(values)
     return frozenset(names) | {name.removesuffix("_right") for name in names}

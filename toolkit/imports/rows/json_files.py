@@ -46,9 +46,7 @@ class Records:
             extra = {DOCUMENT: outer} if self.fields else {}
             for row in _rows(content, {}):
                 if not isinstance(row, dict):
-                    raise ValueError(
-                        f"document {number} holds an item that is no object under `{self.path}` (`records`)"
-                    )
+                    raise ValueError(f"document {number} has an item under `{self.path}` (`records`) that is no object")
                 yield {**extra, **row}
 
 

@@ -130,11 +130,8 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
             widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
         )
         together = pl.col("together")
-        correlations = {
-            f"size_{name}": _ratio(together, pl.col("widths")),
-            f"size_{name}_z": _ratio(together, pl.col("error")),
-        }
-        frame = frame.join(sums.select(*POOL, **correlations), on=POOL, how="left")
+        corr = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
+        frame = frame.join(sums.select(*POOL, **corr), on=POOL, how="left")
     return frame
 
 

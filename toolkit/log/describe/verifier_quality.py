@@ -36,7 +36,7 @@ BELOW_RANDOM = "below_random"
 
 
 @dataclass(frozen=True)
-class SignalQuality:
+class _SignalQuality:
     """One row: areas, best-of-n, and differences to the reference and to a random pick. `remark`: what is to be said of
     it, such as why it is missing.
     """
@@ -63,8 +63,8 @@ class VerifierQuality:
     traces: int
     right: float
     reference: str | None
-    signals: tuple[SignalQuality, ...]
-    suffixes: tuple[SignalQuality, ...]
+    signals: tuple[_SignalQuality, ...]
+    suffixes: tuple[_SignalQuality, ...]
     notes: tuple[Note, ...]
     left_out: int
     teller: str
@@ -206,7 +206,7 @@ def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     return notes
 
 
-def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> SignalQuality:
+def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalQuality:
     known = ~np.isnan(signal.score)
     alone = _estimates(traces, signal.score, known)
     differences: dict[str, PairedInterval] = {}
@@ -218,7 +218,7 @@ def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSig
             "auc_difference": beside.auc.minus(other.auc, widened=widened),
             "within_difference": beside.within.minus(other.within, widened=widened),
         }
-    return SignalQuality(
+    return _SignalQuality(
         name=signal.name,
         traces=int(known.sum()),
         auc=alone.auc.interval(widened=signal.widened),
@@ -259,13 +259,13 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
     return best, np.where(count > 0, share, np.nan)
 
 
-def _chance(traces: ScoredTraces) -> SignalQuality:
+def _chance(traces: ScoredTraces) -> _SignalQuality:
     coin = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
-    return SignalQuality(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
+    return _SignalQuality(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
 
 
-def _notes(rows: list[SignalQuality], suffixes: list[SignalQuality]) -> Iterator[Note]:
+def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterator[Note]:
     text = "the best of a question's traces is right less often than a random pick by"
     below = []
     for row in rows:
@@ -281,7 +281,7 @@ def _notes(rows: list[SignalQuality], suffixes: list[SignalQuality]) -> Iterator
         yield warning(BELOW_RANDOM, f"{text} the log-probability of the last {named} tokens")
 
 
-def _below(row: SignalQuality) -> PairedInterval | None:
+def _below(row: _SignalQuality) -> PairedInterval | None:
     """The difference to a random pick, where the best of n by it is right less often."""
     over = row.over_random
     return over if over is not None and (over.difference or 0) < 0 else None
@@ -408,7 +408,7 @@ def quality_tables(quality: VerifierQuality, which: str) -> list[Table]:
     return [table, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
 
 
-def _cells(row: SignalQuality) -> tuple[object, ...]:
+def _cells(row: _SignalQuality) -> tuple[object, ...]:
     from toolkit.show import IntervalCell
 
     numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)

@@ -194,7 +194,6 @@ class _Grid:
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
     def only(self, columns: Sequence[int]) -> _Grid:
-        """Some columns."""
         rows = tuple(tuple(row[k] for k in columns) for row in self.rows)
         places, heads = tuple(self.places[k] for k in columns), tuple(self.heads[k] for k in columns)
         return replace(self, places=places, heads=heads, rows=rows)

@@ -39,7 +39,6 @@ class PairMoments:
     yyy: Floats
 
     def of(self, which: Ints) -> PairMoments:
-        """Some of the pairs."""
         return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:

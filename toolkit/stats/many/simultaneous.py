@@ -87,7 +87,6 @@ class JointEstimates:
     sums: Floats | None = None
 
     def some(self, which: Ints) -> JointEstimates:
-        """Some of the policies."""
         sums = None if self.sums is None else self.sums[which]
         return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)], sums=sums)
 

@@ -94,7 +94,7 @@ def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collect
             )
 
 
-class OutcomePart(Protocol):
+class Part(Protocol):
     """Neighbouring examples of every policy."""
 
     @property
@@ -133,7 +133,7 @@ class Chunk:
     unit: Ints
     gold: NDArray[np.int64] | None
     policies: int
-    parts: tuple[tuple[OutcomePart, int, int], ...]
+    parts: tuple[tuple[Part, int, int], ...]
 
     def __len__(self) -> int:
         return len(self.unit)
@@ -161,12 +161,7 @@ class Store:
     """
 
     def __init__(
-        self,
-        sources: Sequence[OutcomePart],
-        unit: Ints,
-        gold: NDArray[np.int64] | None,
-        policies: int,
-        keys: Sequence[str],
+        self, sources: Sequence[Part], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
     ) -> None:
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
         self._sources, self._gold = sources, gold
@@ -188,7 +183,7 @@ class Store:
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
         """The outcomes of blocks, which are read once and kept compact."""
         keeper = Keeper()
-        sources: list[OutcomePart] = []
+        sources: list[Part] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
         keys: list[str] | None = None
