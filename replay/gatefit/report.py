@@ -20,7 +20,7 @@ from toolkit.columns import find
 from toolkit.errors import LeakageError, argument, counted
 from toolkit.log import AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
-from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
@@ -60,7 +60,7 @@ class GateReport:
         cells = [
             (
                 row["rule"], row["threshold"], row["accuracy"],
-                ShownInterval(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
+                IntervalCell(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
                 row["fix_rate"], row["flip_rate"], row["action_tokens"],
             )
             for row in self.rows.to_dicts()

@@ -34,7 +34,7 @@ from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, tra
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from replay.sampling.declared import ClassFacts
 from replay.sampling.over_orders import highest
-from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, shown, suggest
+from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, quote, require_known, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -346,7 +346,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.base is None and self.choosing.needs_base:
             raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise self.refuse(f"`base` is {shown(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+            raise self.refuse(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):

@@ -34,7 +34,7 @@ from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, shown, suggest
+from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, quote, suggest
 from toolkit.notes import Severity
 from toolkit.settings import from_table, setting
 
@@ -202,13 +202,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
-            raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
+            raise self.refuse(f"`features` is {quote(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
             if isinstance(value := getattr(self, learned.key), Mapping):
                 with errors_of(self.name):
                     object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
             elif value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a `{learned.__name__}`, or its table")
+                raise self.refuse(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
         if self.prior is not None and not self.ordering.predicts:
             raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:

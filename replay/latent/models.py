@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, shown
+from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, quote
 from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
@@ -344,7 +344,7 @@ class VerifierSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.name.strip() or not self.name.isprintable():
-            raise InvalidError(f"{argument('name')} is {shown(self.name)}; it takes a name that is not empty")
+            raise InvalidError(f"{argument('name')} is {quote(self.name)}; it takes a name that is not empty")
         if self.folds == 1:
             raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
         if not self.inputs:

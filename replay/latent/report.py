@@ -23,7 +23,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import counted
 from toolkit.files import replacing_file
 from toolkit.log import Log, collect, extend_log, open_sealed
-from toolkit.log.describe.worth import Worth, worth_of_log, worth_rows, worth_tables
+from toolkit.log.describe.verifier_quality import VerifierQuality, quality_of_log, quality_rows, quality_tables
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class VerifierReport:
 
     fitted: FittedVerifier
     log: Log
-    quality: tuple[tuple[str, Worth], ...]
+    quality: tuple[tuple[str, VerifierQuality], ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -77,12 +77,12 @@ class VerifierReport:
     @property
     def rows(self) -> pl.DataFrame:
         """Quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
-        return worth_rows(measures for _, measures in self.quality)
+        return quality_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
         """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
         for which, measures in self.quality:
-            yield from worth_tables(measures, which)
+            yield from quality_tables(measures, which)
 
     def _repr_html_(self) -> str:
         from toolkit.show.tables.html import paragraph
@@ -128,7 +128,7 @@ def fit_verifier(
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
     extended = _add_verifier(log, fitted)
-    measures = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
+    measures = quality_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
     return VerifierReport(fitted, extended, tuple(measures))
 
 

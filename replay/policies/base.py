@@ -29,7 +29,7 @@ from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
@@ -242,7 +242,7 @@ class Policy(ClassFacts, ABC):
             if isinstance(inner, Mapping):
                 object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
-                raise self.refuse(f"`{key}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
+                raise self.refuse(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
             if inner.top_level_only:
                 raise self.refuse(f"`{key}` has {inner.top_level_only}")
 
@@ -328,7 +328,7 @@ class Policy(ClassFacts, ABC):
 def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
     """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise _about(name, InvalidError(f"it is {shown(table)}; it takes a table with its own `kind`"))
+        raise _about(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
     if kind is None:
         raise _about(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))

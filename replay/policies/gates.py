@@ -21,7 +21,7 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, require_known, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, quote, require_known
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -47,7 +47,7 @@ def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
     if value is None or isinstance(value, GateFile):
         return value
     if not isinstance(value, str | Path):
-        raise InvalidError(f"`{place}` is {shown(value)}; it takes {GATE}")
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes {GATE}")
     return load_gate(value)
 
 
@@ -229,7 +229,7 @@ def _threshold(value: Any, key: str) -> float | str | _Quantiles:
     if (isinstance(value, str) and value == ALL) or isinstance(value, _Quantiles):
         return value
     how = f". {SWEPT}" if is_list(value) else f"; it takes {SEVERAL}"
-    raise InvalidError(f"gate: `{key}` is {shown(value)}{how}")
+    raise InvalidError(f"gate: `{key}` is {quote(value)}{how}")
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class _Combined(Gate):
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
-            raise InvalidError(f"`{self.key}` is {shown(given)}; it takes gates")
+            raise InvalidError(f"`{self.key}` is {quote(given)}; it takes gates")
         gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
             raise RequiredError(f"`{self.key}` has no gate")
@@ -283,7 +283,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         return table
     if not isinstance(table, Mapping):
         takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes {takes}")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

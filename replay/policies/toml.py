@@ -27,8 +27,8 @@ from toolkit.errors import (
     RequiredError,
     ThinkbackError,
     UnknownError,
+    quote,
     require_known,
-    shown,
     suggest,
 )
 
@@ -110,7 +110,7 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
-            raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
+            raise InvalidError(f"`measure` is {quote(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise error.about(f"{name}: ") from None
@@ -120,7 +120,7 @@ def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(items)
     for policy in policies:
         if not isinstance(policy, Policy):
-            raise InvalidError(f"`policies` holds {shown(policy)}, which is no policy")
+            raise InvalidError(f"`policies` holds {quote(policy)}, which is no policy")
     return policies
 
 

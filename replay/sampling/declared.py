@@ -16,7 +16,7 @@ import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
 from replay.sampling.user_rules import checked_fields
-from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, own_code, require_known, shown, suggest
+from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, quote, require_known, suggest, user_code
 from toolkit.settings import check
 
 FEATURE, EXAMPLE = "features:", "examples:"
@@ -39,10 +39,10 @@ READS: Mapping[str, frozenset[str]] = {
 def _names_read(reads: Any, rule: str) -> frozenset[str]:
     """Names that a user's rule declares, one or several; `rule` is its name in messages."""
     if not isinstance(reads, str | Collection):
-        raise InvalidError(f"{rule}: `reads` is {shown(reads)}; it takes a list of names")
+        raise InvalidError(f"{rule}: `reads` is {quote(reads)}; it takes a list of names")
     names = frozenset([reads] if isinstance(reads, str) else reads)
     for name in names:
-        text = name if isinstance(name, str) else shown(name)
+        text = name if isinstance(name, str) else quote(name)
         column = any(text.startswith(kind) and text != kind for kind in (FEATURE, EXAMPLE))
         if text not in (VOTES, SCORES) and not column:
             known = (VOTES, SCORES, f"{FEATURE}NAME", f"{EXAMPLE}NAME")
@@ -203,7 +203,7 @@ class WrappedRule(Rule):
     @property
     def declared(self) -> frozenset[str] | None:
         """Names that it declares; None where it declares nothing."""
-        with own_code(self.label):
+        with user_code(self.label):
             reads = getattr(self.rule, "reads", None)
         return None if reads is None else _names_read(reads, self.label)
 

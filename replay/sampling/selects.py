@@ -16,7 +16,7 @@ import numpy as np
 from replay.sampling.declared import Rule, WrappedRule
 from replay.sampling.over_orders import DrawnTraces
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
-from toolkit.errors import RuleError, own_code
+from toolkit.errors import RuleError, user_code
 
 METHODS = ("chooses", "takes")
 
@@ -56,7 +56,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
         """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
-        with own_code(self.label):
+        with user_code(self.label):
             decision = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
         if decision.shape != seen.traces.shape or decision.dtype.kind not in "iu":
             raise RuleError(

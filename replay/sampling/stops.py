@@ -16,7 +16,7 @@ import numpy as np
 
 from replay.sampling.declared import DeclaredPrefix, Rule, WrappedRule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import RequiredError, RuleError, own_code
+from toolkit.errors import RequiredError, RuleError, user_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -68,7 +68,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
 
     def decide(self, seen: Prefix) -> np.ndarray:
         """Values of `holds`: bool (E, S). Raises ThinkbackError when it fails."""
-        with own_code(self.label):
+        with user_code(self.label):
             decided = np.asarray(self.holds(self.visible(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
             raise RuleError(

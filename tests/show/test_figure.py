@@ -12,11 +12,11 @@ from toolkit.errors import ThinkbackError
 from toolkit.show import (
     FrontierPoint,
     Heat,
+    IntervalCell,
     PlottedBand,
     PlottedCurve,
     RankedInput,
     ReliabilityPanel,
-    ShownInterval,
     bands_figure,
     curves_figure,
     frontier,
@@ -304,7 +304,7 @@ def test_axes_of_rates_of_interventions_end_too() -> None:
     rate, other = bands_figure([sweep, tokens], title="t", x="acts on, %").axes
     assert rate.get_ylim() == (0, 100)
     assert other.get_ylim()[1] > 420
-    whole = ShownInterval(1.0, 0.99, 1.0)
+    whole = IntervalCell(1.0, 0.99, 1.0)
     axes = outcomes_figure([("revise", whole, whole)]).axes[0]
     assert axes.get_xlim() == (-100, 100)
     gate = ReliabilityPanel("gate", ((0.1, 0.0, 0.0, 0.2), (0.9, 1.0, 0.8, 1.0)), "revise")

@@ -21,7 +21,7 @@ from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
-from toolkit.errors import InvalidError, shown
+from toolkit.errors import InvalidError, quote
 from toolkit.log import AnyLog
 from toolkit.settings import from_table
 
@@ -90,7 +90,7 @@ def budgets(
     if not ks or min(ks) < 1 or max(ks) > max_traces:
         raise InvalidError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
     if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
-        raise InvalidError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
+        raise InvalidError(f"`orders` is {quote(orders)}; it takes {ORDERS_TAKEN}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():

@@ -18,7 +18,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from toolkit.errors import listed
 from toolkit.log import Log, collect, source_parts
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, unit_numbers
 
 SECONDS = "wall_clock_s"
@@ -171,7 +171,7 @@ PARTS = ("generation", "verification")
 
 def device_seconds(
     log: Log, pool: str, result: Result, settings: Settings
-) -> dict[tuple[str, str], ShownInterval | None]:
+) -> dict[tuple[str, str], IntervalCell | None]:
     """Mean per example of each (policy, part), with its interval; None where some are not logged.
 
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
@@ -192,11 +192,11 @@ def device_seconds(
     )
     split = split.with_columns(verification=pl.col("device_s") - pl.col("generation"))
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    seconds: dict[tuple[str, str], ShownInterval | None] = {}
+    seconds: dict[tuple[str, str], IntervalCell | None] = {}
     for (policy,), rows in split.join(examples, on="example_id", how="left").sort("example_id").group_by("policy"):
         units = unit_numbers(resampling_units(rows))
         for part in PARTS:
             mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, score=False)
             whole = mean.n == len(rows) and mean.estimate is not None
-            seconds[str(policy), part] = ShownInterval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
+            seconds[str(policy), part] = IntervalCell(mean.estimate or 0.0, mean.low, mean.high) if whole else None
     return seconds

@@ -30,7 +30,7 @@ from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
-from toolkit.show import NumberWithInterval, ShownInterval
+from toolkit.show import IntervalCell, NumberWithInterval
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
@@ -317,7 +317,7 @@ def _interval_text(interval: PairedInterval, scale: float, decimals: int) -> str
     if interval.difference is None:
         return "unknown"
     return NumberWithInterval(decimals, scale, signed=True).show(
-        ShownInterval(interval.difference, interval.low, interval.high)
+        IntervalCell(interval.difference, interval.low, interval.high)
     )
 
 

@@ -35,10 +35,10 @@ from toolkit.show import (
     SIMULATED,
     WIDTH,
     ColumnNote,
+    IntervalCell,
     NumberWithInterval,
     Ranked,
     RankedInput,
-    ShownInterval,
     Table,
     inches,
     rank,
@@ -184,7 +184,7 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
         return
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
-    gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
+    gained = SIGNED.show(IntervalCell(0.0 - back.estimate, low, high, back.mark))
     text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
@@ -232,12 +232,12 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
         yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
 
 
-def _quality(results: RankedInput, cell: ShownInterval) -> str:
+def _quality(results: RankedInput, cell: IntervalCell) -> str:
     """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
     return f"{results.quality.label} {_number(results, cell)}"
 
 
-def _number(results: RankedInput, cell: ShownInterval) -> str:
+def _number(results: RankedInput, cell: IntervalCell) -> str:
     return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
@@ -246,7 +246,7 @@ def _costs(row: Ranked) -> float:
 
 
 def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
-    paid, instead = (NumberWithInterval.of(results.cost).show(ShownInterval(_costs(one))) for one in (row, other))
+    paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
     return f", for {paid} {results.cost.called} instead of {instead}"
 
 
@@ -256,7 +256,7 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     text = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
     metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
-    cell = ShownInterval.of(less[0]) if less else None
+    cell = IntervalCell.of(less[0]) if less else None
     return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
 
 
@@ -344,7 +344,7 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
-        acting = percent(ShownInterval(acts.estimate))
+        acting = percent(IntervalCell(acts.estimate))
         yield (
             f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
             f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
@@ -371,7 +371,7 @@ def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
 
 
 def _area(area: Interval) -> str:
-    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
+    return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:

@@ -87,7 +87,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     steps = GateSteps(
         group=group.astype(np.int64),
         unit=unit,
-        kept={name: np.where(forced, of.then[:, at], of.probe) for at, name in enumerate(names)},
+        base={name: np.where(forced, of.then[:, at], of.probe) for at, name in enumerate(names)},
         fired={name: of.then[:, at] for at, name in enumerate(names)},
         rate=frozenset(names),
         least=len(thresholds) - 1,

@@ -32,7 +32,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.unscored import LOWEST, SKIP
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, listed, require_known, shown
+from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, listed, quote, require_known
 from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -180,7 +180,7 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
-            raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
+            raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
     if len(settings := [policy.name for policy in policies if policy.sweep == name and policy.name != name]) > 1:
         raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
     require_known(name, by_name, f"no policy is named `{name}`")

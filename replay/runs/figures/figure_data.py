@@ -177,7 +177,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     points = [replace(differences[name], name=called[name]) for name in listed]
     level = f"{100 * result.summariser.settings.level:g} %"
     remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
-    if any(row.stepwise and row.around_zero for row in points):
+    if any(row.stepwise and row.holds_zero for row in points):
         remarks.append("p is adjusted step by step, so it may tell apart where limits do not")
     frame = as_frame([*differences.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",

@@ -92,7 +92,7 @@ class Branches:
         return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
-            kept=base,
+            base=base,
             fired={name: self.fired[name] for name in names},
             rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
@@ -156,7 +156,7 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
 
@@ -209,13 +209,13 @@ def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
 
 def _among(steps: GateSteps) -> GateSteps:
     """The steps with the flips among the examples acted on, those of them that are judged."""
-    if "flip" not in steps.kept:
+    if "flip" not in steps.base:
         return steps
-    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    unjudged = np.isnan(steps.base["flip"]) | np.isnan(steps.fired["flip"])
     base, fired = (
-        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.base, steps.fired)
     )
-    return replace(steps, kept=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+    return replace(steps, base=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from toolkit.errors import (
     RequiredError,
     errors_begin,
     listed,
+    quote,
     require_known,
-    shown,
 )
 from toolkit.notes import note
 from toolkit.settings import check, setting
@@ -70,7 +70,7 @@ def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
         if not isinstance(metric, Metric):
-            raise InvalidError(f"`metrics` holds {shown(metric)}; it takes a `Metric`, or a list of them")
+            raise InvalidError(f"`metrics` holds {quote(metric)}; it takes a `Metric`, or a list of them")
         if metric.name in {one.name for one in metrics[:number]}:
             raise ConflictError(f"two metrics are named `{metric.name}`; give each a name of its own")
     return metrics
@@ -181,7 +181,7 @@ def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
         header=metric.header or metric.name,
         decimals=metric.decimals,
         place=9,
-        shown="always",
+        display="always",
     )
 
 

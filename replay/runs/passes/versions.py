@@ -16,7 +16,7 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
-from toolkit.stats.metrics.spill import Floats, Ints, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
 
 
 def swept(policy: Policy) -> SweptGate | None:
@@ -123,7 +123,7 @@ class Reported:
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
-    def values(self, column: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
+    def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
         numbers = column.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):

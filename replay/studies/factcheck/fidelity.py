@@ -31,7 +31,7 @@ from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
+from toolkit.show import SIMULATED, IntervalCell, Number, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
 """No number may lie further off than so many sampling errors of the published one."""
@@ -114,7 +114,7 @@ def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
     return replace(line, distance=distance, known=known)
 
 
-def _sampling_error(cell: ShownInterval | None) -> float | None:
+def _sampling_error(cell: IntervalCell | None) -> float | None:
     """Sampling error of a number, from its 95 % interval; None where it has none, or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
@@ -237,7 +237,7 @@ def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str]
 
 
 def _held_out_line(
-    table: str, method: str, what: str, published_value: float | None, cell: ShownInterval | None, signed: bool = False,
+    table: str, method: str, what: str, published_value: float | None, cell: IntervalCell | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.

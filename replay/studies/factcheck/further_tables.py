@@ -19,7 +19,7 @@ from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
-from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 SETS = (
@@ -261,7 +261,7 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
     for fixed in study.budgets.pools:
         size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
         cells = {
-            (order, k): ShownInterval.of(cell, 100)
+            (order, k): IntervalCell.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
         less = {order: gaps(fixed.budgets, "surrogate", order) for order in LESS}

@@ -27,7 +27,7 @@ from replay.studies.kit.cells import left_out_note
 from replay.studies.kit.report import StudyReport, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
+from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
@@ -156,7 +156,7 @@ def study_factcheck(
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
-        raise InvalidError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
+        raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_TAKEN}")
     if orders < 1:
         raise InvalidError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:

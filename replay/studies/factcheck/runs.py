@@ -38,7 +38,7 @@ from toolkit.errors import (
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings
 from toolkit.stats.limits.intervals import ResampledValues
 
@@ -271,14 +271,14 @@ class Methods:
     verifier: str
     cap: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
-    device_s: Mapping[tuple[str, str], ShownInterval | None] = field(default_factory=dict)
+    device_s: Mapping[tuple[str, str], IntervalCell | None] = field(default_factory=dict)
     _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False, kw_only=True)
 
     @property
     def n(self) -> int:
         return self.result.statistics.n if self.result is not None else 0
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
         if self.result is None or self.unpaid(policy, metric):
             return None
@@ -292,11 +292,11 @@ class Methods:
         """Sum over the examples; `metric` may be a sum, as that of a change."""
         return self._estimate(policy, metric, self.n)
 
-    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
+    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> IntervalCell | None:
         """One mean over another, such as seconds per trace, resampled together."""
         return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
 
-    def change(self, policy: str, metric: str, against: str) -> ShownInterval | None:
+    def change(self, policy: str, metric: str, against: str) -> IntervalCell | None:
         """Change of a mean against another policy's, in percent: negative where it is less.
 
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
@@ -305,7 +305,7 @@ class Methods:
 
     def difference(
         self, policy: str, metric: str, against: str, scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Paired difference of a metric to another policy's, times `scale`, and its p-value.
 
         Of the run's own comparison where it made one, else of one more from the same resamples.
@@ -318,9 +318,9 @@ class Methods:
             names = [policy, against]
             comparison = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
         _, low, high, p_value = comparison or (None,) * 4
-        return ShownInterval(one - two, low, high).times(scale), p_value
+        return IntervalCell(one - two, low, high).times(scale), p_value
 
-    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """A mean, or a sum of means written with `+`, times `scale`."""
         return self._drawn((policy, metric), None, lambda a, _: scale * a)
 
@@ -369,7 +369,7 @@ class Methods:
         if self.result is not None:
             yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
 
-    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> ShownInterval | None:
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> IntervalCell | None:
         one = self._estimate(*first)
         two = 1.0 if second is None else self._estimate(*second)
         if self.result is None or one is None or two is None or two == 0:
@@ -381,9 +381,9 @@ class Methods:
         ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
-            return ShownInterval(estimate)
+            return IntervalCell(estimate)
         low, high = ordered.percentile(self.result.provenance["level"])
-        return ShownInterval(estimate, float(low[0]), float(high[0]))
+        return IntervalCell(estimate, float(low[0]), float(high[0]))
 
     def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:
         cells = [self.cell(policy, name, scale) for name in metric.split("+")]
@@ -414,10 +414,10 @@ class MethodOfRun:
     name: str
     labels: tuple[str, ...] = ()
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return self.cells.cell(self.name, metric, scale)
 
-    def change(self, metric: str, against: str) -> ShownInterval | None:
+    def change(self, metric: str, against: str) -> IntervalCell | None:
         """Change of a mean against another method's, in percent; None for that method itself."""
         return None if self.name == against else self.cells.change(self.name, metric, against)
 

@@ -23,7 +23,7 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.cells import cell, estimate, reasons
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
-from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
@@ -56,18 +56,18 @@ def _missing_labels(of: MethodOfRun) -> float | None:
 def _saving(against: str) -> ValueOf:
     """Verifier calls saved, in percent, by the methods that come after the other one."""
 
-    def value(of: MethodOfRun) -> ShownInterval | None:
+    def value(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
         if saving is None:
             return None
         low, high = (None if end is None else -end for end in (saving.high, saving.low))
-        return ShownInterval(-saving.estimate, low, high)
+        return IntervalCell(-saving.estimate, low, high)
 
     return value
 
 
-def euros(of: MethodOfRun, part: str | None = None) -> ShownInterval | None:
+def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
     """Price of all examples, or of their `generation` or `verification`: of device seconds where the log has them.
 
     The parts' device seconds are those that the run's cells were given.
@@ -315,7 +315,7 @@ def _buckets(study: Study) -> Iterator[Row]:
         if bucket.part is not None:
             score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
             comparison = compared(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
-            gained = None if comparison is None else ShownInterval.of(comparison[:3], 100)
+            gained = None if comparison is None else IntervalCell.of(comparison[:3], 100)
             values |= {"method_macro_f1_pct": score, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
         published = study.published("B.1", **bucket_keys(bucket))
         yield Row((TITLES[bucket.policy], f"{bucket.first}–{bucket.last}"), values=values, **published)

@@ -10,7 +10,7 @@ from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
 from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Interval, PairedInterval, Summary
 
 
@@ -21,14 +21,14 @@ class PolicyCells:
     statistics: Summary
     policy: str
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.statistics, self.policy, metric, scale)
 
 
-def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
     """One cell of a summary."""
     rows = statistics.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0], scale) if rows else None
+    return IntervalCell.of(rows[0], scale) if rows else None
 
 
 def warnings_of(
@@ -46,15 +46,15 @@ def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     return tuple(note for note in result.notes if not note.metrics or not set(note.metrics) <= set(unshown))
 
 
-def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> IntervalCell | None:
     """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
     if interval is None:
         return None
     middle = interval.difference if isinstance(interval, PairedInterval) else interval.estimate
-    return ShownInterval.of((middle, interval.low, interval.high), scale)
+    return IntervalCell.of((middle, interval.low, interval.high), scale)
 
 
-def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
+def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
     """A function that gives the interval of an attribute as a cell, times `scale`."""
     return lambda one: interval_cell(getattr(one, name), scale)
 

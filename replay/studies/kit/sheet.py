@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from replay.studies.kit.published import PublishedRow
-from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
+from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn, Words
 from toolkit.show.tables.table_content import Form
 
 
@@ -51,14 +51,14 @@ def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> l
     return list(dict.fromkeys(lines))
 
 
-Value = ShownInterval | float | str | bool | None
+Value = IntervalCell | float | str | bool | None
 """A cell; None is a dash."""
 
 
 class Cells(Protocol):
     """The object of a row, such as one policy of one run: it knows the numbers of its metrics."""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
 
 
@@ -110,8 +110,8 @@ class Column:
     def display(self, value: Value) -> Value:
         """A cell as its form takes it: with an interval, without one, or words."""
         if isinstance(self.form, NumberWithInterval):
-            return ShownInterval(value) if isinstance(value, float | int) else value
-        return value.estimate if isinstance(value, ShownInterval) else value
+            return IntervalCell(value) if isinstance(value, float | int) else value
+        return value.estimate if isinstance(value, IntervalCell) else value
 
     @property
     def plain(self) -> Form:
@@ -206,7 +206,7 @@ def listed(
     for row in records:
         values = dict(row)
         if interval:
-            values[key or interval] = ShownInterval.of((row[interval], row["low"], row["high"]), scale)
+            values[key or interval] = IntervalCell.of((row[interval], row["low"], row["high"]), scale)
         yield Row(tuple(row[head] for head in heads), values=values)
 
 
@@ -320,7 +320,7 @@ def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> I
 
 
 def _less(cell: Value, published: Any, scale: float) -> float | None:
-    value = cell.estimate if isinstance(cell, ShownInterval) else cell
+    value = cell.estimate if isinstance(cell, IntervalCell) else cell
     if published is None or not isinstance(value, float | int):
         return None
     return scale * value - float(published)

@@ -16,7 +16,7 @@ from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
+from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
@@ -113,7 +113,7 @@ def _sentence(one: Verdict) -> str:
     text = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."
-    interval = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
+    interval = IntervalCell(one.difference.difference, one.difference.low, one.difference.high)
     text += f": {POINTS.show(interval)} points, against {one.against}"
     for name, samples in (("ahead", one.gained), ("behind", one.lost)):
         if samples:

@@ -26,7 +26,7 @@ from replay.studies.latent.verdicts import (
     Verdict,
     answered,
 )
-from toolkit.log.describe.worth import BEST
+from toolkit.log.describe.verifier_quality import BEST
 from toolkit.show import Number, TableColumn
 
 WORK = PublishedWork(

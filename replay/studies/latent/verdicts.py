@@ -14,8 +14,8 @@ from replay.analyses.strategies.strategy_grids import VotesByScore
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
-from toolkit.log.describe.worth import BEST as BEST_SUFFIX
-from toolkit.log.describe.worth import HONEST, WHOLE, picks, signals_of, suffix_lengths
+from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
+from toolkit.log.describe.verifier_quality import HONEST, WHOLE, picks, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
 from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area, within_area
 

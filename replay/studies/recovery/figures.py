@@ -146,7 +146,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
 
 
 def _frontier_points(
-    cells: Mapping[str, tuple[show.ShownInterval | None, show.ShownInterval | None]],
+    cells: Mapping[str, tuple[show.IntervalCell | None, show.IntervalCell | None]],
     baseline: str,
     diagnostic: Collection[str] = (),
 ) -> dict[str, show.FrontierPoint]:

@@ -40,7 +40,7 @@ from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
@@ -469,20 +469,20 @@ class DatasetStudy:
         """Mean of a column; None where some value is not known."""
         return mean(self.values(policy)[column], scale)
 
-    def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
+    def mean_on(self, policy: str, column: str, on: np.ndarray) -> IntervalCell | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
         return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
         return interval_cell(difference, scale), difference.p_value
 
-    def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
+    def reduction(self, first: str, second: str, column: str) -> IntervalCell | None:
         """Reduction of the first policy's mean in percent; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
@@ -497,7 +497,7 @@ class DatasetStudy:
         )
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.result.statistics, policy, metric, scale)
 
     @property

@@ -37,7 +37,7 @@ from replay.studies.kit.sheet import (
 from replay.studies.recovery import published
 from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from toolkit.columns import metric_column
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
@@ -92,7 +92,7 @@ class StudyPolicy:
     part: str = ""
     what: str = ""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
         return self.study.cell(self.policy, metric, scale)
@@ -147,7 +147,7 @@ class _Comparison:
             difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
             difference, p_value = run.paired(self.first, self.second, self.metric, scale)
-        published_difference = ShownInterval.of(
+        published_difference = IntervalCell.of(
             tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
         )
         values = {"metric": what, "difference": difference, "p_value": p_value}
@@ -434,13 +434,13 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
 
 
 RATE = "intervention_rate"
-CellValue = ShownInterval | float | str | None
+CellValue = IntervalCell | float | str | None
 
 
 def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
     cells = {
-        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
+        (row["threshold"], row["metric"]): IntervalCell.of((row["estimate"], row["band_low"], row["band_high"]))
         for row in band.iter_rows(named=True)
     }
     rates = band.filter(pl.col("metric") == RATE).sort("estimate")
@@ -605,7 +605,7 @@ def _joint(study: DatasetStudy) -> Iterator[Row]:
     for policy, best in best_for_no_more(points).items():
         values = dict[str, Value]()
         if best is not None:
-            values = {"regret": ShownInterval(0.0) if best == policy else study.paired(best, policy)[0]}
+            values = {"regret": IntervalCell(0.0) if best == policy else study.paired(best, policy)[0]}
             values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
         yield Row((policy,), joint[policy], values)
 
