@@ -78,7 +78,7 @@ def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) ->
     implied = (STRONG.auc() - STRONG.logprob_model.auc(), STRONG.auc_within() - STRONG.logprob_model.auc_within())
     for over, difference in zip(OVER, implied, strict=True):
         pool = strong.parts[0].main
-        assert pool.less(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
+        assert pool.minus(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
 
 
 def test_areas_are_those_of_describe(strong: StudyReport) -> None:
