@@ -311,8 +311,8 @@ FIXED_KEYS = Sheet[Study](
 
 def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Macro-F1 and operations for every setting."""
-    f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
-    frame = f1.with_columns(operations=spent["estimate"])
+    f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
+    frame = f1.with_columns(operations=operations["estimate"])
     return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 

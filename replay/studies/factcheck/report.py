@@ -152,7 +152,7 @@ def study_factcheck(
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
-    drawn = inches(width)
+    width_inches = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
@@ -189,7 +189,9 @@ def study_factcheck(
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
     lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
-    study_report = report_of(study_log(opened_log, setting, known, pools, without), opened_log.name, drawn, lacking)
+    study_report = report_of(
+        study_log(opened_log, setting, known, pools, without), opened_log.name, width_inches, lacking
+    )
     default_note = (
         [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
     )

@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
-from replay.data.conditions import asked_about, examples_of, matching, of_dataset
+from replay.data.conditions import examples_of, examples_where, matching, of_dataset
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import FREE
@@ -91,7 +91,7 @@ class FactcheckSetting:
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """The examples to report, by example_id: these columns of them."""
-        return asked_about(log, self.where, *columns)
+        return examples_where(log, self.where, *columns)
 
     def table_budgets(self, size: int) -> tuple[int, ...]:
         """The budgets of a pool of so many traces that tables show: those of table B.4, else the usual ones."""
@@ -171,7 +171,7 @@ def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
 
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Pools of each data set of a condition's examples, among those known."""
-    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
+    datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
     return {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
 
 
@@ -180,7 +180,7 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     if where is None:
         return read_contents(log).verifiers
     trace_ids = log.scan("traces", ["trace_id", "example_id"]).filter(
-        pl.col("example_id").is_in(asked_about(log, where)["example_id"].implode())
+        pl.col("example_id").is_in(examples_where(log, where)["example_id"].implode())
     )
     scores = log.scan("verifications", ["trace_id", "verifier"]).join(trace_ids, on="trace_id", how="semi")
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
@@ -377,8 +377,8 @@ class Methods:
         a = self._draws(*first)
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = value(a, b)
-        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+            interval = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return IntervalCell(estimate)
