@@ -71,13 +71,14 @@ def test_public_names_have_docstrings(package: str) -> None:
     assert bare == []
 
 
-ADVERBIALS = frozenset(
-    "About As At Below Above Between By For From In Of On Over Than That To Under With Within Without".split()
-)
+ADVERBIALS = {
+    *("About", "As", "At", "Below", "Above", "Between", "By", "For", "From", "In", "Of", "On", "Over", "Than", "That"),
+    *("To", "Under", "With", "Within", "Without"),
+}
 """Words that begin no subject: a docstring that begins with one leaves out what it speaks of."""
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ["toolkit", "generate", "thinkback"])
 def test_docstrings_begin_with_a_subject(package: str) -> None:
     definitions = ast.Module | ast.ClassDef | ast.FunctionDef
     without = [
