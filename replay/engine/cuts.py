@@ -19,12 +19,12 @@ from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNTED, UNCHECKED, UNREAD = range(1, 11)
-"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
+"""Numbers of the reasons for partial examples, as in `reasons`; from UNREAD on one for each feature of the order."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cuts a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
+    """The cut of a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
@@ -41,7 +41,7 @@ class Cut:
     over_orders: bool = False
 
     def reach(self, generated: np.ndarray) -> np.ndarray:
-        """How many traces (E,) of those that a walk generates may be paid."""
+        """Number (E,) of a walk's generated traces that may be paid."""
         return generated if self.over_orders else np.minimum(generated, self.cap)
 
 
@@ -55,7 +55,7 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
 def reasons(
     pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...], abandon: Abandon | None
 ) -> tuple[str, ...]:
-    """Why an example can be partial, numbered as in `Outcome.reason`."""
+    """Reasons for partial examples, numbered as in `Outcome.reason`."""
     return (
         "served",
         f"no trace in pool `{pool}`",
@@ -72,7 +72,10 @@ def reasons(
 
 
 def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
-    """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
+    """Number (E,) of the reason why each example is partial; 0 where it is covered.
+
+    Without a valid trace nothing is verified.
+    """
     size = trajectory.pool.size
     reason = np.zeros(len(size), dtype=np.int16)
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if how.all_scores else step)
@@ -140,7 +143,7 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
 
 
 def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
-    """How far its order went by `step` (E,); the last step of a lazy walk may reveal nothing."""
+    """The traces that the order revealed by `step` (E,); the last step of a lazy walk may reveal nothing."""
     walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
     cut, verifying = None, None
     if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:

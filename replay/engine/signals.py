@@ -154,7 +154,7 @@ class _BaseSignal:
     `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
     answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
     `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
-    needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
+    needs. `servable`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
     column of traces that tells whether a log has it; None: it always has.
     """
 
@@ -215,7 +215,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Where a trace has a verdict and no answer."""
+    """Mask of the traces with a verdict and no answer."""
     return False if pool.opaque is None else pool.opaque
 
 

@@ -30,7 +30,7 @@ TOKENS = ("prompt_tokens", "completion_tokens", "verification_tokens")
 
 @dataclass(frozen=True)
 class Walk:
-    """How a pool is walked: everything about a policy that shapes its trajectory, and nothing that cuts it."""
+    """The way a pool is walked: all of a policy that shapes its trajectory, and nothing that cuts it."""
 
     pool: str
     verifier: str | None
@@ -46,7 +46,7 @@ class Walk:
 
     @property
     def cut(self) -> str | None:
-        """What a block calls the traces that it abandons; None where it abandons none."""
+        """Slice name of the traces that it abandons; None where it abandons none."""
         return None if self.abandon is None else cut_name(self.pool, self.abandon.tokens)
 
 
@@ -63,7 +63,7 @@ class Results:
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
 
-    `pool`: with the traces that are abandoned as they are then; `fates`: of its traces, where some may be abandoned.
+    `pool`: with the abandoned traces as they are then; `abandonment`: of its traces, where some may be abandoned.
     `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C): cumulative,
     NaN where not logged. `missing` (E,): the first step whose verification, or whose feature, the log lacks.
     """
@@ -125,7 +125,7 @@ class Trajectory:
         return mask
 
     def generated_among(self, traces: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """Those of some `traces` (E, T) that are among the first `count` (E,) generated: bool (E, T)."""
+        """Mask (E, T) of the `traces` (E, T) that are among the first `count` (E,) generated."""
         return traces & self.among_first(self.place, count)
 
     @cached_property
@@ -154,7 +154,7 @@ class Trajectory:
 
     @cached_property
     def scored_prefix(self) -> Prefix:
-        """The same by the scores themselves, calibrated or not, which a select may read."""
+        """Statistics by the scores themselves, calibrated or not, which a select may read."""
         if self.walk.calibration is None:
             return self.prefix
         known, lead = self.prefix.statistics, self.revealed.best.lead
@@ -195,7 +195,7 @@ class Trajectory:
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
 
     def results(self, select: Select) -> Results:
-        """What a select would have given had the walk ended at step 0, 1, ... S."""
+        """Results of a select, had the walk ended at step 0, 1, ... S."""
         if select not in self._results:
             chosen = self.chosen(select)
             sample = np.take_along_axis(self.place, np.maximum(chosen, 0), axis=1)
@@ -268,7 +268,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
 
 
 def abandonment_of(pool: LoggedPool, abandon: Abandon) -> Abandonment:
-    """What becomes of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
+    """Abandonment of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
     scores = pool.scores[abandon.verifier]
     alone = np.where(scores.listwise[:, None], np.nan, scores.score)
     return abandon.decide(pool.there, pool.costs["completion_tokens"], alone)

@@ -132,7 +132,7 @@ def transfer_report(
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
-    notes = [warning("gate_reused", f"{text}: its numbers here flatter it")] if seen else []
+    notes = [warning("gate_reused", f"{text}: its numbers here are too good")] if seen else []
     if data.without_revision or data.without_input:
         text = (
             f"left out: {counted(data.without_revision, 'example')} without a judged revision, "

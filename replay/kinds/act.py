@@ -39,7 +39,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.action == "solve":
-            raise self.refuse("`action` is `solve`, a first attempt; name what was done to it")
+            raise self.refuse("`action` is `solve`, which is the first attempt; name the action of a revision")
         number = of_kind(int, self.rollouts)
         mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
         if not mean and (number is None or number < 0):

@@ -52,7 +52,7 @@ class _OracleRule(ClassFacts):
     sees_all: ClassVar[bool] = False
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = ""
-    """What it does, in words."""
+    """The rule in words."""
     rows_are: ClassVar[str] = "rows"
     """What an outcome is a mean over, where it is one."""
 
@@ -61,7 +61,7 @@ class _OracleRule(ClassFacts):
         raise NotImplementedError
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """What it chooses of the pools and actions in `of`."""
+        """The path that it chooses among the pools and actions in `of`."""
         raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
@@ -81,7 +81,7 @@ class _OracleRule(ClassFacts):
                 pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
             )
         unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {unread}" if unseen else "", traces=traces)
+        yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""
@@ -285,7 +285,7 @@ def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
+    """Numbers (E,) of traces that a slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:
         reads = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
@@ -386,7 +386,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have what `of` and `base` name."""
+        """Copy with resolved parts; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
         with errors_of(self.name):

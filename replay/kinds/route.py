@@ -35,7 +35,7 @@ class Router:
             raise RequiredError("`route` needs one threshold, `at_least` or `below`")
 
     def chooses(self, values: np.ndarray) -> np.ndarray:
-        """Where it chooses `then`, from the column (E,): bool (E,)."""
+        """Mask (E,) of the examples that go to `then`, from the column (E,)."""
         with np.errstate(invalid="ignore"):
             return values >= self.at_least if self.at_least is not None else values < self.below
 

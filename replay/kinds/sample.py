@@ -82,7 +82,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
-        """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
+        """Make the policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": STOP.rule, "select": select_given}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
@@ -197,8 +197,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"
         if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
-            why = "the one scores traces after their first tokens, the other whole ones"
-            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}, so they are two"
+            why = "one has to score first tokens, the other whole traces"
+            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}; name two"
 
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
@@ -245,8 +245,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
-                f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
-                "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
+                f"pool `{self.pool}` has no prefixes (`prefix: false`): leave out `orders`, any `stop` that cuts "
+                "generation, and the lazy surrogate"
             )
         return self.filled(lowest_score=lowest)
 
@@ -264,7 +264,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return frozenset([str(self.pool)])
 
     def learn(self, fit: Fit) -> Self:
-        """With prior, calibration and conformal thresholds fitted, each on top of those before."""
+        """Copy with fitted prior, calibration and conformal thresholds, each on top of those before."""
         policy = self
         for settings in self.learns:
             plain = policy.filled(conformal=None)
@@ -273,7 +273,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return policy
 
     def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
-        """By the key of what is learnt: what policies share that share the fit, and the fit of a block."""
+        """Fits by the key of what is learnt: what policies with the same fit share, and the fit of a block."""
         pool, verifier, features = str(self.pool), str(self.verifier), self.features
         return {
             "prior": (
@@ -311,7 +311,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         ]
 
     def cutting(self, block: LogBlock) -> Cut:
-        """Where it stops, and what the log must have for that."""
+        """The step at which it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
@@ -507,7 +507,7 @@ RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 def _score_remarks(
     verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
 ) -> Iterator[Remark]:
-    """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
+    """Remarks on a policy that sums scores (E, T), predicts them within 0 and 1, or has a margin in raw scores."""
     if summed and (scores < 0).any():
         yield Remark(NEGATIVE, verifier)
     if (predicted or raw_margin) and ((scores < -ROUNDING) | (scores > 1 + ROUNDING)).any():
@@ -541,15 +541,15 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     if late is not None:
         raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
-            f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
+            f"{late}, which no running system knows by then: fit one on those tokens alone, such as --tokens "
             f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
         )
     if "completion_tokens" not in contents.trace_columns:
         raise UnsuitableError("`abandon` needs `completion_tokens` of traces, and the log has none")
     if pool in contents.whole:
         raise UnsuitableError(
-            f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be abandoned: "
-            "leave out `abandon`"
+            f"pool `{pool}` has no prefixes (`prefix: false`), so none of its traces can be abandoned: leave out "
+            "`abandon`"
         )
 
 
@@ -605,7 +605,7 @@ def _payable(
 
 
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
-    """Of the traces `within` (E, T) that are abandoned: how many have no seconds."""
+    """Remark on how many abandoned traces `within` (E, T) have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
     abandoned = abandonment_of(logged, abandon).abandoned & within
     for cost in SECONDS:
@@ -616,8 +616,8 @@ def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.nd
 
 def _no_seconds(columns: Counts) -> list[str]:
     return [
-        "traces that are abandoned have no seconds, since the log has none of their first tokens (columns of traces: "
-        f"{listed(sorted(columns))}); so means of seconds are dashes"
+        "abandoned traces have no seconds, because the log has none of their first tokens (columns of traces: "
+        f"{listed(sorted(columns))}): means of seconds are dashes"
     ]
 
 

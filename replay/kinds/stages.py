@@ -71,7 +71,7 @@ def _word_of(block: LogBlock, word: int) -> str | None:
 
 
 def known(value: float) -> float | None:
-    """None for NaN."""
+    """The number, or None for NaN."""
     return None if np.isnan(value) else float(value)
 
 

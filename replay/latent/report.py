@@ -49,9 +49,9 @@ NAME, NAMES, PLACES = "a name", "a list of names", "a list of integers"
 
 @dataclass(frozen=True, eq=False)
 class VerifierReport:
-    """A verifier that was added to a log, and what it is worth.
+    """A verifier that was added to a log, and its quality.
 
-    `log`: with its scores. `worth`: of each data set and pool, and in words which examples that is of.
+    `log`: with its scores. `quality`: the signals of each data set and pool, and in words which examples these are of.
     """
 
     fitted: FittedVerifier
@@ -60,7 +60,7 @@ class VerifierReport:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What has to be known of the fit, what it was made of, and what was added."""
+        """Sentences on the fit, its training rows, and what it added."""
         fitted, seconds = self.fitted, self.fitted.seconds
         places = f" at {counted(len(fitted.places), 'place')} of {fitted.states}" if fitted.states else ""
         inside = fitted.scores["fold"].is_not_null().sum()
@@ -76,11 +76,11 @@ class VerifierReport:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """What every signal is worth: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
+        """Quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
         return quality_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
-        """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
+        """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
         for which, measures in self.quality:
             yield from quality_tables(measures, which)
 

@@ -62,7 +62,7 @@ class GateFile:
                 one.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """What tells the file from others, as plain data."""
+        """Identity of the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:

@@ -26,7 +26,7 @@ from toolkit.settings import Checked, check, from_table, is_list, of_kind, setti
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
-"""In place of a threshold: every distinct value of the signal."""
+"""The word that stands for every distinct value of the signal as threshold."""
 MOST_QUANTILES = 200
 SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of numbers'
 SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
@@ -37,7 +37,7 @@ Signals = Mapping["Threshold", Signal]
 
 @dataclass(frozen=True)
 class _Quantiles(Checked):
-    """In place of a threshold: those that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
+    """The thresholds that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
 
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
@@ -55,7 +55,7 @@ class Gate(ClassFacts, ABC):
     """A gate: one threshold, or several together."""
 
     says: ClassVar[str] = "it holds"
-    """Where it fires, in words."""
+    """The condition under which it fires, in words."""
 
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
@@ -67,14 +67,14 @@ class Gate(ClassFacts, ABC):
 
     @abstractmethod
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where it fires (E,), and where it cannot be read (E,)."""
+        """Masks (E,) of the examples on which it fires, and on which it cannot be read."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The gate as plain data."""
 
     def needs(self, slices: Collection[str]) -> Needs:
-        """What it reads of a log, of a base whose chosen trace is in one of the slices."""
+        """Needs of the gate for a base whose chosen trace is in one of the slices."""
         return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
@@ -185,7 +185,7 @@ class Threshold(Gate):
         return Signal(self.file.probabilities(values), union(one.calls for one in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the signal is past the threshold.
+        """Masks of the examples past the threshold, and of those without a signal.
 
         One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
         """

@@ -63,7 +63,7 @@ class PolicyFile:
 
 
 GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
-"""What stands for policies where a function takes them."""
+"""Types that a function takes for policies."""
 
 
 @checks_arguments(source=WORDS["policies"])
@@ -97,7 +97,7 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
     try:
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-                raise UnknownError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+                raise UnknownError(f"`[[{key}]]` is no table of a policy file; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):

@@ -101,4 +101,4 @@ class Conformal(Learned, key="conformal", calibrates=True):
 
 
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
-"""What a policy may learn before, in the order in which it is learnt."""
+"""Keys of what a policy may learn before, in the order in which it is learnt."""

@@ -147,7 +147,7 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class _Reach:
-    """How many of so many traces are drawn, each by itself with probability k / N: (N + 1, N + 1) each.
+    """Numbers of drawn traces among so many, each by itself with probability k / N: (N + 1, N + 1) each.
 
     `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at most; `above`: of no fewer.
     `places`: length of a transform in which no other total falls on k, but for what is negligible.

@@ -49,7 +49,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
-        """What gives the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
+        """The function for the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
         return None
 
     def decide(self, seen: Prefix) -> np.ndarray:

@@ -20,7 +20,7 @@ from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, 
 from toolkit.settings import NAMES, converted, of_kind
 
 GivenRules = str | Path | type | Iterable[type] | None
-"""What stands for a user's own rules where a function takes them."""
+"""Types that a function takes for a user's rules."""
 STOP_SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
 SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen)` or `takes(self, seen)`"
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
@@ -44,7 +44,7 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
         raise NotFoundError(f"no file of stopping rules or selects at {path}")
     spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise FormatError(f"{path} is not a Python file; rules of your own live in a file that ends in .py")
+        raise FormatError(f"{path} is not a Python file; write rules into a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
     with user_code(str(path), "does not load"):
@@ -56,7 +56,7 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
             shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
             raise RuleError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
     if not by_name:
-        raise RuleError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
+        raise RuleError(f"{path}has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
     return by_name
 
 
@@ -125,7 +125,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 
 
 def _types_text(hint: Any) -> str:
-    """What a parameter takes, in words."""
+    """Types of a parameter, in words."""
     words = []
     for part in _parts(hint):
         if typing.get_origin(part) is typing.Literal:

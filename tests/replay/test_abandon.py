@@ -162,7 +162,7 @@ def test_told_again_from_a_saved_result(small: Log, tmp_path: Path) -> None:
 
 def test_seconds_that_are_not_logged_are_named(small: Log, tmp_path: Path) -> None:
     (told,) = (str(n) for n in replay.run(small, sample(), resamples=5).notes if n.code == "abandoned_seconds")
-    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`); so means of seconds are dashes")
+    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`): means of seconds are dashes")
     log = made_log(tmp_path / "other", **{"latency_s@4": 0.75, "device_s@4": 0.375})
     assert not [n for n in replay.run(log, sample(), resamples=5).notes if n.code == "abandoned_seconds"]
 

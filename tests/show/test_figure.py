@@ -281,9 +281,7 @@ def test_a_heat_map_is_readable() -> None:
 def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
     points = [FrontierPoint("a", 1, 0.5), FrontierPoint("b", 2, 0.6)]
     plain, told = frontier(points), frontier(points)
-    words = (
-        "WARNING: no trace of `n15` has a valid answer, so every prediction made of them is null and counts as wrong"
-    )
+    words = "WARNING: no trace of `n15` has a valid answer, so every prediction from them is null and counts as wrong"
     assert warned(told, []) is told
     before = plain.axes[0].get_window_extent()
     warned(told, [words, "left out: 1 example"])

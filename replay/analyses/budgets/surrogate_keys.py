@@ -96,7 +96,7 @@ def fixed_by_keys(
 
 
 def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
-    """By budget, an order's macro-F1 less another's where both can be served, whichever `pool_budgets` names first."""
+    """Gaps by budget: an order's macro-F1 minus another's where the log covers both, whichever is named first."""
     frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
     straight = frame.filter(order=first, against=second).select(columns)

@@ -43,24 +43,24 @@ TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disabl
 UNDECIDED = "undecided"
 MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
-    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
 NO_REASON = (
-    "Undecided: no reason to tune the budget, to vote, to intervene or to disable an action is shown to hold. So these "
-    "examples are no reason to change what is served."
+    "Undecided: these examples show no reason to tune the budget, to vote, to intervene or to disable an action. They "
+    "are no reason to change what is served."
 )
-"""What an undecided verdict means to those who serve."""
+"""The meaning of an undecided verdict for a server."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
-"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
+"""Share of the examples that only one of two policies flips, for the one that flips half as often."""
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 
 
 @dataclass(frozen=True)
 class _ComparisonEvidence:
-    """One comparison that was looked at: what it says, and whether it decides for its verdict."""
+    """One comparison: its sentence, and whether it decides for its verdict."""
 
     verdict: str
     policy: str
@@ -208,7 +208,7 @@ class _PairedEvidence:
             )
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
-        """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
+        """Sentence on what a gated policy does; that it decides nothing where it halves flips and may lose accuracy."""
         if beats:
             return "it is more accurate"
         if fewer:
@@ -286,7 +286,7 @@ class _PairedEvidence:
         return f"{points} point{'' if points == '1' else 's'}"
 
     def _loss(self, interval: PairedInterval) -> str:
-        """What an interval says of a loss of more than the margin."""
+        """Sentence on what an interval says of a loss of more than the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin()}"
@@ -296,7 +296,7 @@ class _PairedEvidence:
 
 
 def _together(count: int) -> str:
-    """What limits that are widened for several comparisons say of themselves."""
+    """Remark on limits that are widened for several comparisons."""
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 

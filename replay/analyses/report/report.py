@@ -65,7 +65,7 @@ class _VerifierArea:
 
 
 def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
-    """Of each verifier its areas on the examples compared, the best first; none that is not known.
+    """Known areas of each verifier on the compared examples, the best first.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
     """
@@ -108,7 +108,7 @@ PARTS = {
     STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
     GENERATION: ("in generation (no trace is right)", "better or more traces"),
 }
-"""Where a part of the gap arises, and what would help."""
+"""Parts of the gap: where each arises, and what would help."""
 
 
 def _sections(
@@ -173,7 +173,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
-    """What the baseline gains over one attempt, and what it costs."""
+    """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
     one, baseline = (
         rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
@@ -199,8 +199,8 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
     pools = [pool for pool in trends["pool"] if pool in used]
     if pools:
         yield (
-            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
-            "them, in their order, may do otherwise with others."
+            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): a policy that takes some of "
+            "them, in their order, may do better or worse on others."
         )
 
 
@@ -261,7 +261,7 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
+    """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
     settings, sentences = {one.name: one.settings for one in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
@@ -326,7 +326,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
 
 
 def _gates(result: Result, results: RankedInput) -> Iterator[str]:
-    """Of each gate, and each action that is always taken, the best setting: how often it acts, fixes and flips."""
+    """Sentences on the best setting of each gate and always-taken action: how often it acts, fixes and flips."""
     best: dict[str, Ranked] = {}
     for row in rank(results):
         rate = row.means.get(RATE)
@@ -365,7 +365,7 @@ def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "A right trace of the examples compared scores above a wrong one with probability: "
+            "The probability that a right trace of the compared examples scores above a wrong one: "
             f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
@@ -408,7 +408,7 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """What a log says: `sections` of findings, the `result` that they are taken from, and the log's `description`.
+    """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name.
     """

@@ -18,7 +18,7 @@ from toolkit.stats.many.compare import ACCURACY
 
 @dataclass(frozen=True)
 class Estimated:
-    """What would be chosen by estimates alone; about how many `questions` would show that it keeps to the goal."""
+    """The choice by estimates alone; about how many `questions` would show that it keeps to the goal."""
 
     policy: str
     questions: int | None

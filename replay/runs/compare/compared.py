@@ -44,7 +44,7 @@ FEW_CLUSTERS = {
     "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
-"""The same where the examples are clustered."""
+"""Mark of intervals where the examples are clustered."""
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
@@ -172,7 +172,7 @@ class ComparedPolicies:
         return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _among(self) -> Iterator[str]:
-        """What holds for the two among all pairs."""
+        """Sentences on the two among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _places(column)
         form = NumberWithInterval(decimals, scale, signed=True)

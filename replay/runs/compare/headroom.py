@@ -52,7 +52,7 @@ GAPS = "gaps.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What lies between policies and an oracle.
+    """Headroom between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -182,7 +182,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
+    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
@@ -232,7 +232,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 def headroom(
     result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
-    """Of each policy its share of the headroom, its regret and the parts of its gap.
+    """Headroom of each policy: its share, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
@@ -289,7 +289,7 @@ def _oracle_of(result: Findings, name: str | None) -> str:
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
         raise RequiredError(
-            'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
+            'headroom ends at an oracle, and the result has none: replay with a policy of `kind = "oracle"`, or name '
             "another policy as `oracle`"
         )
     return str(known["policy"][0])

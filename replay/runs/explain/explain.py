@@ -94,7 +94,7 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said beneath: that seconds, where steps show them, were measured in batches."""
+        """Notes beneath: that seconds, where steps show them, were measured in batches."""
         if WAITING not in self.outcomes.columns or not any(WAITING in one.rows.columns for one in self.stages):
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
@@ -152,7 +152,7 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
     if plain.ranking is None:
@@ -192,7 +192,7 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
 def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
-    """What stands above an explanation; a result that was saved without texts has no question."""
+    """Lines above an explanation; a result that was saved without texts has no question."""
     heading = () if question is None else (f"question  {question}",)
     diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
     lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
@@ -214,7 +214,7 @@ def explain_fitted(
     texts: bool = False,
     acts: bool | None = None,
 ) -> Explanation:
-    """The same of a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
+    """Explain a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
     where that is known.
     """
     needs = needs_of([chosen], contents)
@@ -245,7 +245,7 @@ def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> 
 
 
 def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
-    """The same of one outcome: `on`, of a policy that ranks all examples of a run, where it intervenes on this one."""
+    """Ending and rows of one outcome; `on`: of a policy that ranks all examples, where it intervenes on this one."""
     evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
     outcome = evaluator.outcome(policy)
     frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == COVERED))
@@ -319,7 +319,7 @@ _STEPS = {
     "step": pl.Int64, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, "early": pl.Float64,
     "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
-SEVERAL = "no one path was saved, for this is a mean over several"
+SEVERAL = "no single path was saved: the outcome is a mean over several"
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""
@@ -360,7 +360,7 @@ def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Paid:
-    """What was paid for an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
+    """Paid calls of an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
 
     traces: Mapping[Trace, Row]
     scores: Mapping[tuple[Trace, str], Row]

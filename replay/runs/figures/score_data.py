@@ -24,7 +24,7 @@ SOLVE = "solve"
 
 
 def scores_data(request: FigureRequest) -> FigureData:
-    """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
+    """Scores of judged traces by verifier and pool, those of right and of wrong ones in the same bins."""
     result = request.result
     saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
     log = request.result_log() if request.log is None and saved is None else request.log
@@ -62,7 +62,7 @@ Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
 def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
-    """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
+    """The (verifier, slice) groups whose verifier and pool the settings of the named policies mention."""
     names = requested_policies(request, request.result.policies)
     words = [{*_words(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [

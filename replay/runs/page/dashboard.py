@@ -101,7 +101,7 @@ def _folder(result: Findings) -> SavedFolder:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """What the page calls results: their folders, with as many of those above as tell them apart."""
+    """Names of results on the page: their folders, with as many parents as make them distinct."""
     for depth in range(1, 6):
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
@@ -288,7 +288,7 @@ def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFra
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
-    """How many of each stratum: in proportion to its size, and one at least while there is room."""
+    """Number of examples of each stratum: in proportion to its size, and one at least while there is room."""
     whole = sum(sizes)
     shares = [min(size, max(1, most * size // whole)) for size in sizes]
     remainder = most - sum(shares)
@@ -347,7 +347,7 @@ def _shares_of_answers() -> pl.Expr:
 
 
 def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
-    """What was paid trace by trace, in which orders, and where each policy stopped: columns of numbers."""
+    """Paid traces, their orders and the stops of each policy: columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 
     def mine(name: str) -> pl.DataFrame:

@@ -80,7 +80,7 @@ def numbers(values: pl.Series) -> list[float | None]:
 
 
 def basis(result: Findings) -> str:
-    """What the numbers rest on, in a few sentences."""
+    """Basis of the numbers, in a few sentences."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
@@ -93,7 +93,7 @@ def basis(result: Findings) -> str:
 
 
 def _in_plain_text(sentence: str) -> str:
-    """As a page says it: without the signs that set names apart in a terminal."""
+    """A sentence without the signs that set names apart in a terminal."""
     return printable(sentence.replace("`", ""))
 
 
@@ -117,7 +117,7 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
 
 
 def _form_of(column: OutcomeColumn) -> Json:
-    """How the numbers of a metric are written."""
+    """Number format of a metric."""
     return {
         "label": printable(column.heading),
         "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
@@ -210,7 +210,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
 
 
 def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
-    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+    """Places of at most `most` baselines: the first, then policies that are no setting of a sweep, then settings.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """
@@ -306,7 +306,7 @@ def _value_text(value: Any) -> str:
 
 
 def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
-    """What policies capture of the headroom; None where no policy sees gold."""
+    """Share of the headroom that policies capture; None where no policy sees gold."""
     gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
     try:
         room = headroom(result, gaps)

@@ -47,7 +47,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """What else a block tells, by slices of it and by policies (their numbers), so that some may be left out later.
+    """Counts of a block beside outcomes, by slices and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
     by the slices of their trace; `remarks`: what policies remark on; `lacking`: (policy, verifier, cost) to the
@@ -192,7 +192,7 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
 
 
 def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
-    """What a block tells beside its outcomes."""
+    """Counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}

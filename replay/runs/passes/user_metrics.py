@@ -25,9 +25,9 @@ from toolkit.stats import Settings, Summary
 from toolkit.stats.metrics.metrics import catalogue
 
 REDUCTION = "reduction:"
-"""How the names of reductions begin in `comparisons`."""
+"""Prefix of the names of reductions in `comparisons`."""
 F1 = "f1:"
-"""How the names of the F1s of single labels begin."""
+"""Prefix of the names of the F1s of single labels."""
 TABLE_WORDS = (
     "#", "place", "policy", "corrected", "corrected %", "corrected_low", "corrected_high", "Δ", "Δ points",
     "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto",
@@ -147,7 +147,7 @@ def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary
 
 
 def _lacking(column: OutcomeColumn, there: Collection[str]) -> list[str]:
-    """What a ratio is made of and no policy has."""
+    """Parts of a ratio that no policy has."""
     return [name for name in column.ratio if name and name not in there]
 
 
@@ -161,7 +161,7 @@ def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> 
 
 
 def _words(column: OutcomeColumn) -> Iterator[str]:
-    """What a column is called in outcomes, in the results, and as the heading and in the CSV of the ranked table."""
+    """Names of a column in outcomes and results, and its heading and CSV name in the ranked table."""
     for name in filter(None, dict.fromkeys((column.name, column.metric))):
         yield from (name, f"{name}_low", f"{name}_high")
     if column.heading not in (column.name, column.metric):

@@ -86,14 +86,14 @@ class Versions:
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """Where a policy acts: where `values` (N,) of all examples are below a threshold, or at least it."""
+    """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least it."""
 
     values: Floats
     falling: bool
     threshold: float
 
     def on(self, start: int, stop: int) -> np.ndarray:
-        """From one example up to another (E,) bool."""
+        """Mask (E,) of the examples from `start` to `stop`."""
         here = self.values[start:stop]
         return here < self.threshold if self.falling else here >= self.threshold
 

@@ -106,7 +106,7 @@ class _SavedOutcomes:
         yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
         gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))

@@ -47,7 +47,7 @@ USUAL_BUDGETS = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45)
 
 @dataclass(frozen=True)
 class FactcheckSetting:
-    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
+    """Settings of the study. `options` go to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over where means over them are shown; `dev` is an SQL condition that names the
     examples to learn from, which must not be reported. `other_verifier` is by default the only other one. `alone`: the
@@ -100,7 +100,7 @@ class FactcheckSetting:
     def of_dataset(
         self, log: Log, dataset: str, every: Collection[str], published: Sequence[PublishedDataset] = ()
     ) -> Self:
-        """What is asked of one data set among `every` one: its own examples, and those of its own to learn from.
+        """Settings of one data set among `every` one: its examples to report, and its examples to learn from.
 
         Of the published numbers it has those of its own name, and where it is alone a single one by any name.
         """
@@ -115,7 +115,7 @@ class FactcheckSetting:
 
 
 def features_note(used: Sequence[str], known: Collection[str]) -> str:
-    """Which features the surrogate reads and which of the thesis's it does without; "" where it has them all.
+    """Note on the features that the surrogate reads, and on the thesis's that it lacks; "" where it has them all.
 
     `known` are those of the log.
     """
@@ -123,21 +123,21 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     if not without:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
-    lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
+    lacking, unnamed = ([name for name in without if (name in known) == has] for has in (False, True))
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
-    why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
+    why += [f"`features` does not name {listed(unnamed)}"] if unnamed else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
 NONE_KNOWN = {
     "pool": "the log has no pool of first attempts",
-    "verifier": "the log has no verifications, and the study is about them: add a verifier's scores with a "
+    "verifier": "the log has no verifications, which the study needs: add a verifier's scores with a "
     "recipe of `[[verify]]`",
 }
 
 
 def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, ...]:
-    """Those of the known pools that examples of a condition have traces in, by name."""
+    """Known pools in which the examples of a condition have traces, by name."""
     traces = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool").is_in(list(known)))
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
@@ -247,7 +247,7 @@ TITLES = {
     ADAPTIVE: "Adaptive Stopping",
     SURROGATE: "Surrogate-Guided Selective Verification",
 }
-"""What tables call them."""
+"""Titles of the methods in tables."""
 
 
 FOLLOWS = {
@@ -255,7 +255,7 @@ FOLLOWS = {
     "latency_s": ("verification_s", "latency_s"),
     "device_s": ("device_s",),
 }
-"""What follows from a cost of verifications."""
+"""Metrics that follow from a cost of verifications."""
 
 
 @dataclass(frozen=True)
@@ -423,7 +423,7 @@ class MethodOfRun:
 
 
 def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
-    """How many claims are reported of those asked about, and how many are not because they are learnt from."""
+    """Notes on the number of reported claims, and of those that are learnt from instead."""
     of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
@@ -432,7 +432,7 @@ def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterat
 
 
 def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
-    """What the run says of numbers that tables show, which are those of no metric `unshown`.
+    """Notes of the run on numbers in tables, which are those of no metric in `unshown`.
 
     Costs that count as free there are dashes in tables, and said to be.
     """
@@ -479,7 +479,7 @@ def replay_methods(
 def replay_if_covered(
     log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
 ) -> Methods:
-    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    """Replay the methods; where none can be, every one is missing, with the reason."""
     try:
         return replay_methods(log, setting, methods, orders)
     except ThinkbackError as error:
@@ -487,7 +487,7 @@ def replay_if_covered(
 
 
 def with_device_seconds(log: Log, setting: FactcheckSetting, methods: Methods) -> Methods:
-    """The same with the device seconds of its parts, where euros come of these."""
+    """The methods with the device seconds of their parts, where these give the euros."""
     if methods.result is None or methods.priced_by != "device_s":
         return methods
     return replace(methods, device_s=device_seconds(log, setting.pool, methods.result, setting.settings))

@@ -34,7 +34,7 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> I
 def warnings_of(
     result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), prefix: str = ""
 ) -> tuple[str, ...]:
-    """What a run says above its table, after `named`: its warnings and the notes of some codes, by default those on
+    """Lines above a run's table, each after `prefix`: its warnings and the notes of some codes, by default those on
     failed calls and on examples that are left out.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
@@ -42,7 +42,7 @@ def warnings_of(
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
-    """What a run says, without what it says of `unshown` metrics alone, which no table has."""
+    """Notes of a run, without those on `unshown` metrics alone, which no table has."""
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
 
 
@@ -55,7 +55,7 @@ def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0
 
 
 def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
-    """What gives an interval that a thing has under a name as a cell, times `scale`."""
+    """A function that gives the interval of an attribute as a cell, times `scale`."""
     return lambda one: interval_cell(getattr(one, name), scale)
 
 
@@ -73,15 +73,15 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
 
 
 def unlogged(what: str, of: str) -> str:
-    """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
-    return f"{what} are not logged for every {of}, so what follows from them is a dash"
+    """The reason for dashes where `what` (plural) is not logged for every call `of` a kind."""
+    return f"{what} are not logged for every {of}, so numbers that need them are dashes"
 
 
 LEFT_OUT_FILE = "left_out.csv"
 
 
 def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
-    """How many examples a run leaves out, the first of them, and where all are named; nothing where none is."""
+    """Note on the examples that a run leaves out: their number, the first of them, and the file that names all."""
     if not excluded:
         return ()
     one = len(excluded) == 1

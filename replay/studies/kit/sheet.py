@@ -16,7 +16,7 @@ from toolkit.show.tables.table_content import Form
 
 @dataclass(frozen=True)
 class Gap:
-    """Why cells are dashes: said beneath a table with a dash in one of these columns, or always where none is named."""
+    """A reason for dashes, beneath tables with a dash in one of these columns, or all tables where none is named."""
 
     text: str
     columns: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Gap:
 
 
 class _Named(Protocol):
-    """What was found on a data set, which has its name."""
+    """A part of a study: the results on one data set, with its name."""
 
     @property
     def dataset(self) -> str:
@@ -38,7 +38,7 @@ P = TypeVar("P", bound=_Named)
 
 
 def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
-    """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
+    """Lines on several data sets: those that hold for all once, others after the name of their data set.
 
     Empty lines are left out.
     """
@@ -56,7 +56,7 @@ Value = IntervalCell | float | str | bool | None
 
 
 class Cells(Protocol):
-    """What a row is of, such as one policy of one run: it knows the numbers of its metrics."""
+    """The object of a row, such as one policy of one run: it knows the numbers of its metrics."""
 
     def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
@@ -64,7 +64,7 @@ class Cells(Protocol):
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """How the published numbers of a column are shown: by default in a column of their own beside it.
+    """The column of published numbers of another one: by default beside it.
 
     `key` is the column in the published rows. `apart`: after all other columns, without differences to it.
     """
@@ -97,7 +97,7 @@ class Column:
 
     @property
     def published(self) -> PublishedColumn:
-        """How its published numbers are shown."""
+        """The column of its published numbers."""
         return self.published_column or PublishedColumn(self.key)
 
     def cell(self, row: Row) -> Value:
@@ -115,7 +115,7 @@ class Column:
 
     @property
     def plain(self) -> Form:
-        """How its numbers are written without intervals, in the unit that people see."""
+        """The form of its numbers without intervals, in the unit of the table."""
         form = self.form
         return (
             Number(form.decimals, signed=form.signed, significant=form.significant)
@@ -216,7 +216,7 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 @dataclass(frozen=True)
 class Captions(Generic[P]):
-    """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
+    """Captions of all tables of a study, by sheet, by its parts and by what the table holds.
 
     `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
     columns with published numbers. `gaps` say what the log lacks, each beneath the tables that have a dash for it.

@@ -22,7 +22,7 @@ from toolkit.stats import Settings
 
 
 def _missing_lines(study: LatentStudy) -> Iterator[str]:
-    """What could not be done on a data set, and why."""
+    """Lines on what could not be done on a data set, with the reason."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
         yield f"strategies: {unserved}"
@@ -85,7 +85,7 @@ def study_latent(
 
 
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
-    """What was found on each data set of a log, laid out."""
+    """The report on each data set of a log."""
     simulated = any(study.simulated for study in studies)
     tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
@@ -150,7 +150,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
 
 
 def _measured_on(study: LatentStudy) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was measured."""
     provenance = record(study)
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"

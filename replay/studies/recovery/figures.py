@@ -116,7 +116,7 @@ FIGURES: Figures = {
         "Cost and accuracy", _costs, show.frontier, "no policy's tokens are logged throughout"
     ),
     "fixes_and_flips": StudyFigure(
-        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy that revises was served"
+        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy with revisions could be replayed"
     ),
     "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, show.bands_figure, NO_GATE),
     "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, show.bands_figure, _no_flips),

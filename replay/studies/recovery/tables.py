@@ -43,7 +43,7 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading(metric: str) -> str:
-    """What a metric's column is headed by everywhere."""
+    """Heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
@@ -75,12 +75,12 @@ TO_ALWAYS = {
     "flip": "flips, selective {verify} minus always {verify}",
     SAVED: "action tokens saved, selective {verify} against always {verify}",
 }
-"""What a gate is compared in with always acting, and what the paper calls that."""
+"""Metrics in which a gate is compared with always acting, with their names in the paper."""
 TO_LONGEST = {
     "correct": "accuracy, selective {verify} minus {longest}",
     "total_tokens": "total tokens, selective {verify} minus {longest}",
 }
-"""The same with the longest budget."""
+"""Comparisons with the longest budget."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ COMPARED = {
     "total_tokens": ("total tokens", 1.0),
     SAVED: ("action tokens saved %", 100.0),
 }
-"""What a paired table calls what it compares, and what that is multiplied with."""
+"""Label and scale of each metric in a paired table."""
 PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
 PAIRED_COLUMNS = (
     words("what", "metric"),
@@ -128,7 +128,7 @@ PAIRED_COLUMNS = (
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
-"""Of a paired table."""
+"""Columns of a paired table."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ PAIRED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
-"""What only a score that is a probability has."""
+"""Columns that only scores with probabilities have."""
 POINTS = NumberWithInterval(2, 100, signed=True)
 """Paired differences in points."""
 
@@ -333,7 +333,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
-    """What the paper calls rules and diagnostics, by policy; nothing where it has none for the primary action."""
+    """Names of rules and diagnostics in the paper, by policy; nothing where it has none for the primary action."""
     named, action = study.names, study.roles.action
     if published.verb(action) != "verify":
         return {}
@@ -536,7 +536,7 @@ GAINED = {
 
 
 def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
-    """What 1,000 requests gain by the first policy in place of the second."""
+    """Gains on 1,000 requests of the first policy in place of the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
@@ -568,7 +568,7 @@ PUBLISHED_REQUESTS = (
     numbers("flips avoided", "flips_avoided", 1),
     numbers("more right answers", "more_right", 1, signed=True),
 )
-"""What 1,000 requests gain by one policy in place of another."""
+"""Columns of the gains on 1,000 requests of one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
@@ -597,7 +597,7 @@ PATH_SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """How far each policy is behind the best one that costs at most as many tokens."""
+    """Regret of each policy to the best one that costs at most as many tokens."""
     joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
@@ -663,7 +663,7 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
 
 
 def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """What the runs lack: the data sets are named where not all of them lack it."""
+    """Gaps of the runs; the data sets are named where not all of them have the gap."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
