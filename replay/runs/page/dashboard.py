@@ -323,16 +323,16 @@ def _outcomes(
     place = {name: number for number, name in enumerate(names)}
     rows = collect(scan.select("policy", "example_id", *columns)).join(order, on="example_id", how="inner")
     rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
-    gone = pl.Series([None] * len(rows))
+    absent = pl.Series([None] * len(rows))
     if "answers" in rows:
         rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
     return {
         "answer": [words.number(word) for word in rows["answer"]],
         "correct": numbers(rows["correct"]),
-        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=gone)],
-        "traces": numbers(rows.get_column("traces", default=gone).cast(pl.Float64)),
-        "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
+        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
+        "traces": numbers(rows.get_column("traces", default=absent).cast(pl.Float64)),
+        "cost": numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }
 
