@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
-from toolkit.imports.files import found_files
+from toolkit.imports.files import listing
 from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stacked
@@ -66,12 +66,12 @@ class _SourceFile:
 
     address: str
     path: str
-    told: Mapping[str, str]
+    path_columns: Mapping[str, str]
     run: str | None
 
 
 @dataclass(frozen=True)
-class FoundFiles:
+class SourceList:
     """The files of an import, and which of the columns that their paths tell are numbers."""
 
     files: tuple[_SourceFile, ...]
@@ -83,7 +83,7 @@ class FoundFiles:
 
     @property
     def names(self) -> str:
-        return listed([found_files.plain_path(file.address).name for file in self.files[:3]])
+        return listed([listing.plain_path(file.address).name for file in self.files[:3]])
 
 
 @dataclass(frozen=True)
@@ -96,24 +96,24 @@ class _SourceFiles:
     files: tuple[tuple[str, str], ...]
 
 
-def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
+def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    addresses = found_files.find_tables(sources, rules.path, rules.beside)
-    found = addresses.files
-    paths = relative([str(found_files.plain_path(address)) for address in found])
-    named = _named(found, rules)
-    told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
-    runs = [rules.runs[address] if rules.runs is not None else None for address in found]
-    files = (_SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
-    return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
+    addresses = listing.find_tables(sources, rules.path, rules.beside)
+    names = addresses.files
+    paths = relative([str(listing.plain_path(address)) for address in names])
+    named = _named(names, rules)
+    path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
+    runs = [rules.runs[address] if rules.runs is not None else None for address in names]
+    files = (_SourceFile(*one) for one in zip(names, paths, path_columns, runs, strict=True))
+    return SourceList(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
-def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
+def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = columns_of_paths(rules.path, [str(found_files.plain_path(address)) for address in found])
-    frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
+    rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
 
@@ -122,15 +122,15 @@ def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
     return read_files(find_sources(sources, rules), rules)
 
 
-def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
+def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
     """Read all files as one table."""
     digests: dict[str, str] = {}
-    tables = list(source_blocks(found, rules, None, digests))
+    tables = list(source_blocks(sources, rules, None, digests))
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         raise MismatchError(
-            f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {sources.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
     others = tuple(dict.fromkeys(name for table in tables for name in table.others))
     return _SourceFiles(replace(every, others=others), tuple(digests.items()))
@@ -145,25 +145,25 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
 
 
 def source_blocks(
-    found: FoundFiles, rules: SourceRules, folder: Path | None, digests: dict[str, str]
+    sources: SourceList, rules: SourceRules, folder: Path | None, digests: dict[str, str]
 ) -> Iterator[SourceTable]:
     """The rows of all files with their places, in order: block by block, or, without a `folder`, file by file.
 
     Files that are compressed or elsewhere, and whose format needs them on disk, are laid into `folder`. `digests` gets
     the hash of each file that was read to its end, by its path.
     """
-    for files in _groups(found.files, rules):
+    for files in _groups(sources.files, rules):
         opened = [_Opened(file.address, folder) for file in files]
         together = _together(opened, rules) if len(files) > 1 else None
         if together is not None:
             for first, heights, table in together:
                 rows = _placed(files[first : first + len(heights)], heights, table, 0)
-                yield SourceTable(rows, {**table.numbers, **found.numbers}, others=table.others)
+                yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
         for file, one in zip(files, opened, strict=True):
             for table, before in _blocks(one, rules) if together is None else ():
                 if table.frame.height or folder is None:
                     rows = _placed([file], [table.frame.height], table, before)
-                    yield SourceTable(rows, {**table.numbers, **found.numbers}, others=table.others)
+                    yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
             digests[file.path] = one.digest.hexdigest()
 
 
@@ -171,7 +171,7 @@ def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequen
     """Files that are read at one time: small tables of one format one after another, else each alone."""
     group, ending, size = list[_SourceFile](), "", 0
     for file in files:
-        kind, local = found_files.format_of(file.address) or "", found_files.local_path(file.address)
+        kind, local = listing.format_of(file.address) or "", listing.local_path(file.address)
         alone = kind not in _ROWS or rules.records is not None or local is None
         length = _SMALL if alone or local is None else local.stat().st_size
         if group and (length >= _SMALL or kind != ending or size + length > BLOCK_BYTES):
@@ -191,7 +191,7 @@ def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
     the rows of each. None where a file must be read by itself, such as one with another header or quotes.
     """
     contents = [one.whole() for one in opened]
-    ending = found_files.format_of(opened[0].address)
+    ending = listing.format_of(opened[0].address)
     try:
         joint = _ROWS[str(ending)](contents, rules)
     except (RecursionError, *_UNREADABLE):
@@ -204,9 +204,9 @@ def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
-    ending = found_files.format_of(opened.address)
+    ending = listing.format_of(opened.address)
     if ending is None:
-        known = ", ".join(sorted(found_files.TABLES))
+        known = ", ".join(sorted(listing.TABLES))
         raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
     failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
     try:
@@ -223,22 +223,22 @@ def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceT
     """The rows of files, so many of each, with their places and what the files' paths tell; `before` are the rows of
     the first file before these.
     """
-    file, told = files[0], files[0].told
-    for column in told.keys() & {*table.frame.columns, *table.others}:
+    file, columns = files[0], files[0].path_columns
+    for column in columns.keys() & {*table.frame.columns, *table.others}:
         raise ConflictError(
-            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
+            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: give it another name"
         )
     if not table.frame.height:
         return table.frame
     at = np.repeat(np.arange(len(files)), heights)
     starts = np.cumsum([0, *heights[:-1]])
     texts: dict[str, list[str | None]] = {
-        "source_file": [found_files.plain_path(file.address).name for file in files],
+        "source_file": [listing.plain_path(file.address).name for file in files],
         "source_path": [file.path for file in files],
         **({"source_run": [file.run for file in files]} if file.run is not None else {}),
     }
     texts = {name: of_files for name, of_files in texts.items() if name not in table.frame.columns}
-    texts |= {column: [file.told[column] for file in files] for column in told}
+    texts |= {column: [file.path_columns[column] for file in files] for column in columns}
     placed = [pl.Series(name, of_files, dtype=pl.String).gather(at) for name, of_files in texts.items()]
     rows = pl.Series("source_row", np.arange(1 + before, 1 + before + len(at)) - starts[at], dtype=pl.Int64)
     return table.frame.with_columns(placed if "source_row" in table.frame.columns else [rows, *placed])
@@ -252,31 +252,31 @@ class _Opened:
     folder: Path | None
     digest: Any = field(default_factory=hashlib.sha256)
 
-    def pieces(self, size: int) -> Iterator[bytes]:
+    def chunks(self, size: int) -> Iterator[bytes]:
         """Its bytes, of about `size` at once; all of them for -1."""
-        for chunk in found_files.chunks(self.address, size):
+        for chunk in listing.chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
 
     def whole(self) -> bytes:
-        return b"".join(self.pieces(-1))
+        return b"".join(self.chunks(-1))
 
     def on_disk(self, folder: Path) -> Path:
         """A file that polars can read in blocks."""
-        path = found_files.local_path(self.address)
+        path = listing.local_path(self.address)
         if path is not None:
-            for _ in self.pieces(BLOCK_BYTES):
+            for _ in self.chunks(BLOCK_BYTES):
                 pass
             return path.absolute()
         copy = folder / "copy"
         with copy.open("wb") as handle:
-            handle.writelines(self.pieces(BLOCK_BYTES))
+            handle.writelines(self.chunks(BLOCK_BYTES))
         return copy
 
 
 def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line = b"", 1
-    for chunk in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
+    for chunk in opened.chunks(-1 if opened.folder is None else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
         end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
         if end:
@@ -408,7 +408,7 @@ _PARQUET = partial(
     _table,
     read=pl.read_parquet,
     scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
-    larger=found_files.SHRUNK,
+    larger=listing.SHRUNK,
     texts=False,
 )
 _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
