@@ -478,7 +478,9 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_of_chances(pool, chosen, pool.code >= 0, costs, reason, reasons)
+    outcome = outcome_of_chances(
+        pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
+    )
     segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 
