@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolkit.documents import MOST_BYTES
 from toolkit.log.contract.problems import LogError
 from toolkit.work_places import scratch_folder
 
@@ -54,6 +55,8 @@ class Place:
                 path = Path(self.path(name))
                 if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would never end
                     raise LogError(f"`{name}` is not a file: remove it")
+                if path.is_file() and path.stat().st_size > MOST_BYTES:
+                    raise LogError(f"`{name}` has {path.stat().st_size:,} bytes, of at most {MOST_BYTES:,}")
                 return path.read_bytes()
             return self._remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
