@@ -61,7 +61,15 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
     return read
 
 
-def part(schema: type[Schema]) -> Callable[[Any, str], Schema]:
+def pairs(given: Any, place: str) -> tuple[tuple[int, int], ...]:
+    """A field's reader: a list of pairs of integers, such as layer and token; it may be empty."""
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
+        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of pairs")
+    flat = numbers(int, -INDEX, INDEX)([number for pair in given for number in pair], place)
+    return tuple(map(tuple, flat.reshape(-1, 2).tolist()))
+
+
+def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
     """A field's reader: a table of which the keys of a class are read, and others are left out."""
 
     def read(given: Any, place: str) -> Schema:
@@ -138,7 +146,7 @@ class _Tree:
 
 @dataclass(frozen=True)
 class _Ensemble:
-    trees: tuple[_Tree, ...] = setting(read=several(part(_Tree)))
+    trees: tuple[_Tree, ...] = setting(read=several(of_schema(_Tree)))
     tree_info: np.ndarray = setting(read=numbers(int, 0, 0))
 
     def __post_init__(self) -> None:
@@ -148,7 +156,7 @@ class _Ensemble:
 
 @dataclass(frozen=True)
 class _Booster(Checked):
-    model: _Ensemble = setting(read=part(_Ensemble))
+    model: _Ensemble = setting(read=of_schema(_Ensemble))
     name: str = setting(choices=("gbtree",))
 
 
@@ -184,9 +192,9 @@ class _Parameters(Checked):
 
 @dataclass(frozen=True)
 class _Learner:
-    learner_model_param: _Parameters = setting(read=part(_Parameters))
-    gradient_booster: _Booster = setting(read=part(_Booster))
-    objective: _Objective = setting(read=part(_Objective))
+    learner_model_param: _Parameters = setting(read=of_schema(_Parameters))
+    gradient_booster: _Booster = setting(read=of_schema(_Booster))
+    objective: _Objective = setting(read=of_schema(_Objective))
 
 
 @dataclass(frozen=True)
@@ -194,7 +202,7 @@ class _Boosted:
     """Boosted trees that give probabilities, in XGBoost's JSON."""
 
     version: np.ndarray = setting(read=numbers(int, 0, 10_000))
-    learner: _Learner = setting(read=part(_Learner))
+    learner: _Learner = setting(read=of_schema(_Learner))
 
     def __post_init__(self) -> None:
         if len(self.version) != 3:
@@ -207,7 +215,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
     `place` names it in errors. ThinkbackError where a tree is none, reads another column or has a number that is not
     finite, or the model is no classifier of two classes.
     """
-    boosted = part(_Boosted)(model, place)
+    boosted = of_schema(_Boosted)(model, place)
     parameters, trees = boosted.learner.learner_model_param, boosted.learner.gradient_booster.model.trees
     columns, reads = int(parameters.num_feature), max(tree.reads for tree in trees)
     if reads > columns:

@@ -24,7 +24,7 @@ from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, Work
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
 from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, shown
-from toolkit.models import numbers, part, read_model
+from toolkit.models import numbers, of_schema, read_model
 from toolkit.progress import Advance
 from toolkit.settings import Checked, from_table, setting
 
@@ -101,7 +101,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     from peft import PeftModel
 
     with errors_begin(f"`{adapter}`: "):
-        named = base or part(_AdapterFile)(read_model(adapter, ADAPTER), "").base_model_name_or_path
+        named = base or of_schema(_AdapterFile)(read_model(adapter, ADAPTER), "").base_model_name_or_path
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.fitted_scores import fitted_verifiers, folds_of
+from replay.data.fitted_scores import FitRecord, fitted_verifiers, folds_of
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import AnyLog, Log, collect, open_log
+from toolkit.models import of_schema
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
@@ -429,9 +430,9 @@ def _scores_without(
     record = _record(log, verifier)
     settings = _settings(record, verifier)
     material = _read_material(log, settings)
-    fitted_at = record.get("places") or [list(place) for place in material.places]
-    material = material.at([number for number, place in enumerate(material.places) if list(place) in fitted_at])
-    ids = matching(log, record["trained_on"]["where"], "train_on")
+    fitted_at = record.places or material.places
+    material = material.at([number for number, place in enumerate(material.places) if place in fitted_at])
+    ids = matching(log, record.trained_on.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
     trained = material.held & chosen
     _check_same(log, material, trained, record, verifier)
@@ -485,7 +486,7 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
 
-def _record(log: Log, verifier: str) -> Mapping[str, Any]:
+def _record(log: Log, verifier: str) -> FitRecord:
     record = fitted_verifiers(log).get(verifier)
     if record is None:
         raise LeakageError(
@@ -495,21 +496,19 @@ def _record(log: Log, verifier: str) -> Mapping[str, Any]:
     return record
 
 
-def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
-    given = record["settings"]
-    known = {field.name for field in fields(VerifierSettings)}
-    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
-    states = record["trained_on"].get("states")  # the log may have those of other models by now
-    return VerifierSettings(**made | ({"states": states["model"]} if states else {}))
+def _settings(record: FitRecord, verifier: str) -> VerifierSettings:
+    states = record.trained_on.states  # the log may have those of other models by now
+    given = {**record.settings, **({"states": states.model} if states else {})}
+    return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:
+def _check_same(log: Log, material: Material, trained: np.ndarray, record: FitRecord, verifier: str) -> None:
     """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    then = record["trained_on"]
-    if set(question_hashes(collect(questions, log), then["log"])) != set(then["questions"]):
+    then = record.trained_on
+    if set(question_hashes(collect(questions, log), then.log)) != set(then.questions):
         raise LeakageError(
-            f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
+            f"`{verifier}` was fitted on other questions of this log than `{then.where}` names now, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it anew under another name"
         )
