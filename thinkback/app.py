@@ -6,6 +6,7 @@ and keeps its traceback.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -59,6 +60,21 @@ def examples_of(command: str) -> tuple[str, ...]:
     if group == "study" and name:
         return (f"thinkback study {name} mylog --out {name}",)
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
+
+
+class _Notes(logging.Handler):
+    """What is to be known of a log, on stderr, each line once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, unless it was written before."""
+        line = record.getMessage()
+        if line not in self.lines:
+            complain(f"note: {line}")
+        self.lines.add(line)
 
 
 class _EndsWithExamples:
@@ -123,6 +139,7 @@ class Commands(_GroupWithExamples):
         """Run one command line and exit."""
         options["standalone_mode"] = False
         words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
+        logging.getLogger("thinkback").handlers = [_Notes()]
         try:
             code = super().main(words, *rest, **options)
             sys.stdout.flush()

@@ -35,7 +35,7 @@ class _States(Checked):
 
 
 @dataclass(frozen=True)
-class _TrainedOn(Checked):
+class TrainedOn(Checked):
     """The examples that a verifier was trained on: their condition, the log's hash, their questions' hashes."""
 
     where: str = setting()
@@ -50,8 +50,8 @@ class FitRecord(Checked):
     `places`, the layer and token of each.
     """
 
-    settings: Mapping[str, Any] = setting(read=_settings)
-    trained_on: _TrainedOn = setting(read=of_schema(_TrainedOn))
+    settings: dict[str, Any] = setting(read=_settings)
+    trained_on: TrainedOn | None = setting(None, read=of_schema(TrainedOn))
     places: tuple[tuple[int, int], ...] = setting((), read=pairs)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.fitted_scores import FitRecord, fitted_verifiers, folds_of
+from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, folds_of
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
@@ -427,15 +427,15 @@ def _scores_without(
     """By sets of folds the scores, by trace, of traces in one of these folds by the verifier as it would be without
     them.
     """
-    record = _record(log, verifier)
-    settings = _settings(record, verifier)
+    record, then = _record(log, verifier)
+    settings = _settings(record, then, verifier)
     material = _read_material(log, settings)
     fitted_at = record.places or material.places
     material = material.at([number for number, place in enumerate(material.places) if place in fitted_at])
-    ids = matching(log, record.trained_on.where, "train_on")
+    ids = matching(log, then.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
     trained = material.held & chosen
-    _check_same(log, material, trained, record, verifier)
+    _check_same(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
@@ -486,27 +486,25 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
 
-def _record(log: Log, verifier: str) -> FitRecord:
+def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
     record = fitted_verifiers(log).get(verifier)
-    if record is None:
+    if record is None or record.trained_on is None:
         raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
         )
-    return record
+    return record, record.trained_on
 
 
-def _settings(record: FitRecord, verifier: str) -> VerifierSettings:
-    states = record.trained_on.states  # the log may have those of other models by now
-    given = {**record.settings, **({"states": states.model} if states else {})}
+def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
+    given = record.settings | ({"states": then.states.model} if then.states else {})  # there may be others by now
     return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: Material, trained: np.ndarray, record: FitRecord, verifier: str) -> None:
+def _check_same(log: Log, material: Material, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
     """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    then = record.trained_on
     if set(question_hashes(collect(questions, log), then.log)) != set(then.questions):
         raise LeakageError(
             f"`{verifier}` was fitted on other questions of this log than `{then.where}` names now, so it cannot be "

@@ -35,7 +35,9 @@ def faults(ran: Ran, lines: int = 1) -> Iterator[str]:
 
 
 def _said(ran: Ran, lines: int) -> Iterator[str]:
-    said = [line for line in ran.err.split("\n") if line not in ("", SIMULATED)]
+    said = [line for line in ran.err.split("\n") if line not in ("", SIMULATED) and not line.startswith("note: ")]
+    if ran.code == 2 and lines == 1 and not all(line.startswith("error: ") for line in said):
+        yield f"{ran.told}: {said[0][:200]!r} on stderr, which is no error"
     if ran.code == 0 and said:
         yield f"{ran.told}: exit code 0 and on stderr {said[0][:200]!r}"
     elif ran.code == 2 and not 1 <= len(said) <= lines:
