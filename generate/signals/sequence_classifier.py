@@ -78,6 +78,13 @@ class _AdapterFile(Checked):
             numbers(int, 1, LARGEST_RANK)([rank], f"rank_pattern.{name}")
 
 
+def read_adapter(folder: str | Path) -> _AdapterFile:
+    """What of an adapter's settings sizes it. ThinkbackError where it is no LoRA adapter, or too large."""
+    path = Path(folder) / ADAPTER
+    with errors_begin(f"`{path}`: "):
+        return of_schema(_AdapterFile)(read_model(path, ADAPTER), "")
+
+
 def read_classifier(folder: str | Path) -> _ClassifierFile | None:
     """What `classifier.json` says; None where there is none. ThinkbackError where it is no such file."""
     path = Path(folder) / KEPT
@@ -100,8 +107,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     installed("lora", "peft")
     from peft import PeftModel
 
-    with errors_begin(f"`{adapter}`: "):
-        named = base or of_schema(_AdapterFile)(read_model(adapter, ADAPTER), "").base_model_name_or_path
+    named = base or read_adapter(model).base_model_name_or_path
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})

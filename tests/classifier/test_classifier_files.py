@@ -15,13 +15,12 @@ from generate.signals.sequence_classifier import (
     ADAPTER,
     KEPT,
     SequenceClassifier,
-    _AdapterFile,
     _open_classifier,
+    read_adapter,
     read_classifier,
 )
 from tests.errors import refuses
 from toolkit.errors import ThinkbackError
-from toolkit.models import of_schema
 
 SHIPPED = Path(__file__).resolve().parents[2] / "data" / "models" / "algebra-verifier"
 STEP = SequenceClassifier(name="own", model="own")
@@ -41,7 +40,7 @@ def test_a_shipped_classifier_is_read(folder: Path, tmp_path: Path) -> None:
     read = read_classifier(folder)
     assert read is not None
     assert (read.base, read.seed) == ("algebra-reader", 0)
-    assert of_schema(_AdapterFile)(json.loads((folder / ADAPTER).read_text()), "").r == 8
+    assert read_adapter(folder).r == 8
     assert read_classifier(tmp_path) is None
 
 

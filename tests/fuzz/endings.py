@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.fuzz.commands import Ran
 from toolkit.printable import printable
 
+MOST_MEMORY = 2 * 2**30
 LONGEST = 620
 """Characters of a line that says what is wrong."""
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
@@ -23,6 +24,8 @@ def faults(ran: Ran, lines: int = 1) -> Iterator[str]:
     """What is wrong with the way in which a command ended. At most so many lines may say why it was refused."""
     if ran.hung:
         yield f"{ran.told}: hangs, ended after {ran.seconds:.0f} s"
+    elif ran.memory > MOST_MEMORY:
+        yield f"{ran.told}: took {ran.memory / 2**30:.1f} GiB of memory"
     elif ran.code < 0:
         yield f"{ran.told}: ended by signal {-ran.code}"
     elif "Traceback (most recent call last)" in ran.err or "panicked at" in ran.err:
