@@ -26,7 +26,7 @@ from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt
 from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, shown
 from toolkit.models import numbers, of_schema, read_model
 from toolkit.progress import Advance
-from toolkit.settings import Checked, from_table, setting
+from toolkit.settings import Checked, setting
 
 KEPT = "classifier.json"
 ADAPTER = "adapter_config.json"
@@ -46,7 +46,6 @@ def quiet() -> Iterator[None]:
 class _ClassifierFile(Checked):
     """`classifier.json`: the prompt that a classifier reads by, the weights that it grew out of, and its training."""
 
-    made_by: str = setting("")
     recipe: str = setting("")
     seed: int = setting(0)
     prompt: str | None = setting(None)
@@ -91,7 +90,7 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
     if not path.is_file():
         return None
     with errors_begin(f"`{path}`: "):
-        return from_table(_ClassifierFile, read_model(path, KEPT))
+        return of_schema(_ClassifierFile)(read_model(path, KEPT), "")
 
 
 def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:

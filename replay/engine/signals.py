@@ -51,7 +51,7 @@ class GateInput(ClassFacts, ABC):
         """Whether it compares answers with each other."""
         return False
 
-    def require_served(self) -> None:
+    def require_in_file(self) -> None:
         """Raise UnknownError unless a server sees it, so that gate files may read it."""
 
     @abstractmethod
@@ -122,7 +122,7 @@ class _OfBase(GateInput, source="signal"):
     def compares(self) -> bool:
         return SIGNALS[self.name].of_votes
 
-    def require_served(self) -> None:
+    def require_in_file(self) -> None:
         require_known(self.name, SERVED, f"a gate file reads no signal {shown(self.name)}")
 
     def needs(self, slices: Collection[str]) -> Needs:

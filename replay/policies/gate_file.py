@@ -169,7 +169,7 @@ def _input(given: Any, place: str) -> GateInput:
     read = from_table(_Input, given, place)
     with errors_begin(f"`{place}`: "):
         read_input = gate_input(read.source, read.name)
-        read_input.require_served()
+        read_input.require_in_file()
     return read_input
 
 
