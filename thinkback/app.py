@@ -6,7 +6,6 @@ and keeps its traceback.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -62,19 +61,20 @@ def examples_of(command: str) -> tuple[str, ...]:
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
 
 
-class _Notes(logging.Handler):
-    """What is to be known of a log, on stderr, each line once."""
+def _write_notes() -> None:
+    """Let what is to be known of a log come on stderr, each line once."""
+    import logging  # which registers an end of its own
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: set[str] = set()
+    lines: set[str] = set()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, unless it was written before."""
+    def write(record: logging.LogRecord) -> bool:
         line = record.getMessage()
-        if line not in self.lines:
+        if line not in lines:
             complain(f"note: {line}")
-        self.lines.add(line)
+        lines.add(line)
+        return False
+
+    logging.getLogger("thinkback").filters = [write]
 
 
 class _EndsWithExamples:
@@ -139,7 +139,7 @@ class Commands(_GroupWithExamples):
         """Run one command line and exit."""
         options["standalone_mode"] = False
         words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
-        logging.getLogger("thinkback").handlers = [_Notes()]
+        _write_notes()
         try:
             code = super().main(words, *rest, **options)
             sys.stdout.flush()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
+from toolkit.documents import read_text
 from toolkit.errors import errors_begin
 from toolkit.models import numbers, read_model
 
@@ -249,10 +250,7 @@ def load_tokens(
         why = "there is none in its folder" if none else first_line(error)
         raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}") from None
     if chat_template is not None:
-        try:
-            tokenizer.chat_template = Path(chat_template).read_text(encoding="utf-8")
-        except OSError as error:
-            raise EngineError(f"`chat_template` {chat_template}: {error.strerror}") from None
+        tokenizer.chat_template = read_text(chat_template, f"`chat_template` {chat_template}")
     return Tokens(files.name, tokenizer, dict(template_options or {}))
 
 
