@@ -116,3 +116,9 @@ def test_a_manifest_is_bounded() -> None:
         parse_manifest(b'{"a":' * 5000, "manifest.json")
     with pytest.raises(LogError, match="UTF-8"):
         parse_manifest(b"\xff", "manifest.json")
+
+
+@pytest.mark.parametrize("read", [tb.open_log, tb.load, lambda path: tb.run(path, "x.toml")])
+def test_the_home_of_nobody_is_no_folder(read: Callable[[str], Any]) -> None:
+    with pytest.raises(ThinkbackError):
+        read("~<img src=x>")

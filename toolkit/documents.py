@@ -7,6 +7,7 @@ parsed: one as large as the bounds takes less than two gigabytes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import tomllib
@@ -76,6 +77,11 @@ class LiteralFloat(float):
 def _unreadable(error: RecursionError | ValueError) -> str:
     """Why a parser gave up."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
+
+
+def at_home(path: str | Path) -> Path:
+    """A path with `~` as the user's home; one of a user whom nobody knows stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (a Path raises RuntimeError)
 
 
 def read_text(path: str | Path, what: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
-from toolkit.documents import read_text
+from toolkit.documents import at_home, read_text
 from toolkit.errors import errors_begin
 from toolkit.models import numbers, read_model
 
@@ -140,7 +140,7 @@ def find_model(
     """The files of a local folder or of a hub's model; the log's name of a folder is its last part. `hint`: what to do
     where there is none and none may be fetched.
     """
-    folder = Path(model).expanduser()
+    folder = at_home(model)
     if folder.is_dir():
         if revision is not None:
             raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")

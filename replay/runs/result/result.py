@@ -25,6 +25,7 @@ from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
+from toolkit.documents import at_home
 from toolkit.errors import (
     ExistsError,
     InvalidError,
@@ -252,7 +253,7 @@ class Result(Findings):
         replaced. Raises ThinkbackError where the folder holds something else or can't be written, or a loaded result
         has no such part.
         """
-        target = Path(directory).expanduser()
+        target = at_home(directory)
         if target.exists() and not target.is_dir():
             raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
