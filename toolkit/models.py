@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toolkit.documents import parse_json, read_text
-from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, shown
+from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, quote
 from toolkit.settings import Checked, check, from_table, setting
 
 Schema = TypeVar("Schema")
@@ -37,7 +37,7 @@ def read_model(path: str | Path, what: str) -> dict[str, Any]:
     """The document of a model's file. `what` names it in errors. FormatError where it is no JSON object."""
     document = parse_json(read_text(path, what), what)
     if not isinstance(document, dict):
-        raise FormatError(f"{what} is {shown(document)}; it takes a JSON object")
+        raise FormatError(f"{what} is {quote(document)}; it takes a JSON object")
     return document
 
 
@@ -47,7 +47,7 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
 
     def read(given: Any, place: str) -> np.ndarray:
         if not isinstance(given, list) or not set(map(type, given)) <= {int, kind}:
-            raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of {name}")
+            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of {name}")
         try:
             values = np.array(given, np.int64 if kind is int else np.float64)
         except OverflowError:
@@ -55,7 +55,7 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
         outside = np.flatnonzero(~((values >= low) & (values <= high)))  # NaN is on neither side
         if len(outside):
             bounds = f"from {low:g} to {high:g}" if high < DOUBLE else "that are finite"
-            raise InvalidError(f"`{place}` has {shown(given[outside[0]])}; it takes {name} {bounds}")
+            raise InvalidError(f"`{place}` has {quote(given[outside[0]])}; it takes {name} {bounds}")
         return values
 
     return read
@@ -64,7 +64,7 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
 def pairs(given: Any, place: str) -> tuple[tuple[int, int], ...]:
     """A field's reader: a list of pairs of integers, such as layer and token; it may be empty."""
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of pairs")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
     flat = numbers(int, -INDEX, INDEX)([number for pair in given for number in pair], place)
     return tuple(map(tuple, flat.reshape(-1, 2).tolist()))
 
@@ -85,7 +85,7 @@ def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Sc
 
     def read_all(given: Any, place: str) -> tuple[Schema, ...]:
         if not isinstance(given, list) or not given:
-            raise InvalidError(f"`{place}` is {shown(given)}; it takes a list that is not empty")
+            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list that is not empty")
         return tuple(read(one, f"{place}.{number}") for number, one in enumerate(given, start=1))
 
     return read_all
@@ -169,13 +169,13 @@ def _share(given: Any, place: str) -> str:
     """A probability as XGBoost writes it: a text, from version 3.1 on in brackets."""
     match = _SHARE.fullmatch(given) if isinstance(given, str) else None
     if match is None or not 0 < np.float32(match[1]) < 1:
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a text with a number between 0 and 1")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a number between 0 and 1")
     return str(given)
 
 
 def _count(given: Any, place: str) -> str:
     if not isinstance(given, str) or not re.fullmatch(r"[1-9]\d{0,8}", given):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a text with a whole number")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a whole number")
     return given
 
 

@@ -23,12 +23,12 @@ from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, Work
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, quote
 from toolkit.models import numbers, of_schema, read_model
 from toolkit.progress import Advance
 from toolkit.settings import Checked, setting
 
-KEPT = "classifier.json"
+SETTINGS_FILE = "classifier.json"
 ADAPTER = "adapter_config.json"
 LARGEST_RANK = 1_024
 """Of an adapter's matrices, for which peft takes the memory before it reads them."""
@@ -58,7 +58,7 @@ class _ClassifierFile(Checked):
 
 def _nothing(given: Any, place: str) -> None:
     if given is not None:
-        raise InvalidError(f"`{place}` is {shown(given)}; adapters with it are not read")
+        raise InvalidError(f"`{place}` is {quote(given)}; adapters with it are not read")
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ def read_adapter(folder: str | Path) -> _AdapterFile:
 
 def read_classifier(folder: str | Path) -> _ClassifierFile | None:
     """What `classifier.json` says; None where there is none. ThinkbackError where it is no such file."""
-    path = Path(folder) / KEPT
+    path = Path(folder) / SETTINGS_FILE
     if not path.is_file():
         return None
     with errors_begin(f"`{path}`: "):
-        return of_schema(_ClassifierFile)(read_model(path, KEPT), "")
+        return of_schema(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
 def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
@@ -172,7 +172,7 @@ class _ClassifierWorker(ReadingWorker):
         if trained is None or trained.prompt is None:
             find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
             raise RequiredError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
-        return parse_template(KEPT, f"{trained.prompt}\n")
+        return parse_template(SETTINGS_FILE, f"{trained.prompt}\n")
 
     def _check_label(self) -> None:
         labels, label = int(self.reader.network.config.num_labels), self.step.label

@@ -80,7 +80,7 @@ class Contents:
         """A column of examples that holds numbers or texts, and not the gold answer."""
         require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
         if name == "gold":
-            raise LeakageError(f"{reader} reads the gold answer, which no policy in service could")
+            raise LeakageError(f"{reader} reads the gold answer, which a policy in service does not know")
         dtype = self.example_columns[name]
         if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum)):
             raise UnsuitableError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
@@ -174,7 +174,7 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
 
 
 def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
-    """Those of some pools in which a first attempt has an answer that is not opaque."""
+    """Pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
     pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())

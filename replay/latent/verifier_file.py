@@ -13,7 +13,7 @@ import numpy as np
 from replay.latent.fitting import FittedVerifier
 from replay.latent.models import AGGREGATES, MODELS, ONE, PLACES, Scorer
 from toolkit.arguments import checks_arguments
-from toolkit.errors import FormatError, InvalidError, MismatchError, RequiredError, argument, errors_begin, shown
+from toolkit.errors import FormatError, InvalidError, MismatchError, RequiredError, argument, errors_begin, quote
 from toolkit.models import pairs, read_model, several
 from toolkit.settings import Checked, from_table, setting
 
@@ -82,7 +82,7 @@ class SavedVerifier(Checked):
         of another length, and for a place that was not fitted.
         """
         if self.each and place not in self.places:
-            raise RequiredError(f"{argument('place')} is {shown(place)}; it takes one of {shown(self.places)}")
+            raise RequiredError(f"{argument('place')} is {quote(place)}; it takes one of {quote(self.places)}")
         score, width = self.scorers[self.places.index(place) if self.each and place is not None else 0]
         values = np.asarray(rows, np.float32)
         if values.ndim != 2 or values.shape[1] != width:

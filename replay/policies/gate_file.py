@@ -31,7 +31,7 @@ from toolkit.errors import (
     argument,
     counted,
     errors_begin,
-    shown,
+    quote,
 )
 from toolkit.models import read_model, several
 from toolkit.settings import Checked, from_table, of_kind, setting
@@ -66,18 +66,18 @@ class GateFile:
 
     def require(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
-        for one in self.features:
+        for feature in self.features:
             try:
-                one.require_answers(contents, [base])
+                feature.require_answers(contents, [base])
             except ThinkbackError as error:
                 raise FormatError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
-                one.require(contents, [base], "the gate file")
+            with errors_begin(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
+                feature.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """What tells the file from others, as plain data."""
+        """Identity of the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _threshold(given: Any, place: str) -> float | str:
     """A threshold as it is written."""
     number = of_kind(float, given)
     if (number is None or np.isinf(number)) and given not in ENDS:
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a number, `never` or `always`")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a number, `never` or `always`")
     return given if number is None else float(number)
 
 
@@ -216,7 +216,7 @@ def gate_of(document: Mapping[str, Any], path: str) -> GateFile:
     model = MODELS.get(str(kind))
     if model is None or version != model.version:
         raise FormatError(
-            f"gate file `{path}` has kind {shown(kind)} and version {shown(version)}, which this program does not "
+            f"gate file `{path}` has kind {quote(kind)} and version {quote(version)}, which this program does not "
             "read: upgrade thinkback"
         )
     if document.get("sha256") != content_hash(document):

@@ -13,7 +13,7 @@ import pytest
 from generate.engines.weights import ModelFiles
 from generate.signals.sequence_classifier import (
     ADAPTER,
-    KEPT,
+    SETTINGS_FILE,
     SequenceClassifier,
     _open_classifier,
     read_adapter,
@@ -52,16 +52,16 @@ def test_a_shipped_classifier_is_read(folder: Path, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_changed_classifier_file_is_refused(changed: dict[str, Any], folder: Path) -> None:
-    change(folder / KEPT, **changed)
+    change(folder / SETTINGS_FILE, **changed)
     with pytest.raises(ThinkbackError) as error:
         read_classifier(folder)
-    assert str(error.value).startswith(f"`{folder / KEPT}`: ")
+    assert str(error.value).startswith(f"`{folder / SETTINGS_FILE}`: ")
 
 
 @pytest.mark.parametrize("text", ["5", "[]", "[[1, 2]]", "{", "[" * 5000, "null", '"x"'])
 @pytest.mark.parametrize("read", [read_classifier, lambda folder: _open_classifier(str(folder), STEP, None, "`own`")])
 def test_what_is_no_object_is_refused(text: str, read: Callable[[Path], Any], folder: Path) -> None:
-    for name in (KEPT, ADAPTER):
+    for name in (SETTINGS_FILE, ADAPTER):
         (folder / name).write_text(text)
     with pytest.raises(ThinkbackError) as error:
         read(folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from generate.engines.weights import ModelFiles
-from generate.signals.sequence_classifier import ADAPTER, KEPT, read_adapter, read_classifier
+from generate.signals.sequence_classifier import ADAPTER, SETTINGS_FILE, read_adapter, read_classifier
 from replay.data.fitted_scores import fitted_verifiers
 from replay.latent.fitting import _record, _settings
 from replay.latent.verifier_file import load_verifier
@@ -104,7 +104,7 @@ class DamagedModels:
             "gate": [(folder / f"{kind}.json", "gate.json") for kind in ("logistic", "trees", "score")],
             "verifier": [(path, path.name) for path in sorted((folder / "planted" / "models").iterdir())],
             "record": [(folder / "planted" / MANIFEST, MANIFEST)],
-            "classifier": [(shipped / KEPT, KEPT), (shipped / ADAPTER, ADAPTER),
+            "classifier": [(shipped / SETTINGS_FILE, SETTINGS_FILE), (shipped / ADAPTER, ADAPTER),
                            (ROOT / "data" / "models" / "algebra-1m" / "config.json", "config.json")],
         }  # fmt: skip
         self.base = folder

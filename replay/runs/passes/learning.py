@@ -38,13 +38,13 @@ def resolved(
         contents.require_measure(measure)
     needs = needs_of(chosen, contents)
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    read = {*needs.example_columns}
+    columns = {*needs.example_columns}
     split = {"split"} if verifying and "split" in contents.example_columns else set()
-    examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
+    examples = select_examples(log, contents, needs.pools, where, by, sorted(columns | split))
     notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
     readers = _readers(chosen, contents)
     notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
-    examples = replace(examples, frame=examples.frame.drop(split - read - {*by}))
+    examples = replace(examples, frame=examples.frame.drop(split - columns - {*by}))
     return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
 
 
@@ -91,8 +91,8 @@ class _Fitter:
 
     def check_apart(self, policy: Policy) -> None:
         """Raise where thresholds of what a policy learns would be set on examples that it learns from."""
-        for settings in (one for one in policy.learns if one.calibrates):
-            for learnt in (one for one in policy.learns if not one.calibrates):
+        for settings in (learn for learn in policy.learns if learn.calibrates):
+            for learnt in (learn for learn in policy.learns if not learn.calibrates):
                 with errors_of(policy.name):
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 
