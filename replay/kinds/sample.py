@@ -587,8 +587,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
     record = contents.fitted.get(verifier)
     if record is None:
         return None
-    settings = record["settings"]
-    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    settings, places = record.settings, record.places
+    name = settings["name"]
     verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
     late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
     if late is not None:
