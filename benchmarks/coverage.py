@@ -24,6 +24,7 @@ from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking.ranking import MARKED
 from toolkit.stats import Settings, not_worse, summarise
+from toolkit.stats.metrics.outcomes import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
@@ -135,8 +136,10 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     size = len(outcomes.values[next(iter(outcomes.values))])
     names = [f"p{i}" for i in range(size)]
     labels = [str(i) for i in range(design.labels)] if design.labels else None
+    strata = None if design.strata is None else design.strata(outcomes.unit)
+    store = Store.of_blocks(lambda: iter([outcomes]), size, design.labels or None, strata)
     found = summarise(
-        lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
+        store, names, labels=labels, baseline=names[0] if design.paired else None,
         leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
     )  # fmt: skip
     rows = found.summary.filter(metric=design.metric)

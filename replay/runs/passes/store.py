@@ -18,10 +18,9 @@ import numpy as np
 import polars as pl
 
 from replay.engine.outcome import ENDINGS
-from replay.runs.passes.example_set import ExampleSet, resampling_units
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
 from replay.runs.passes.versions import Reported
-from toolkit.stats import unit_numbers
 from toolkit.stats.metrics.outcomes import Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -112,8 +111,9 @@ class ServedOutcomes:
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
         examples = self.examples.frame.filter(pl.Series(chosen))
-        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
-        return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
+        pieces, size = list(self._pieces(chosen)), len(self.reported.policies)
+        return Store(pieces, unit, gold, size, self.gathered.numbers, strata)
 
     def _pieces(self, chosen: np.ndarray) -> Iterator[_ServedPiece]:
         first = 0

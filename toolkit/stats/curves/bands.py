@@ -306,7 +306,7 @@ def _korn_graubard(
     parts = sum(steps.totals(name, on, parted) for name in (top, of) if name is not None)
     count = np.full(len(estimate), float(on.sum())) if of is None else steps.totals(of, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
-    variance = jackknife_variance(left.first, left.second, left.units)
+    variance = jackknife_variance(left.first[None], left.second[None], left.units[None])
     most = np.where(parts < 0.5, count, np.inf)
     ends[:, known] = korn_graubard(estimate[known], variance[known], most[known], left.kish[known], level)
     return ends
@@ -316,7 +316,7 @@ def _cost(steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _
     if steps.independent:
         ends = np.array(studentised_limits(estimate, low, high, left.spread))
     else:
-        variance = jackknife_variance(left.first, left.second, left.units)
+        variance = jackknife_variance(left.first[None], left.second[None], left.units[None])
         ends = np.array(student(estimate, variance, left.kish, level)[:2])
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = np.where(estimate > 0, estimate * np.exp(ends / estimate - 1), ends)

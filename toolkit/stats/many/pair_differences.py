@@ -88,6 +88,11 @@ def pair_differences(
         if sample.independent:
             more, less = up, down = _tables(sample, store, metric, pairs)
             few, trials, counted = more + less < FEW_PAIRS, n.astype(np.float64), ~np.isnan(more)
+            if sample.units.strata is not None:  # as many as their variance within strata is worth
+                plain = (more + less - (more - less) ** 2 / trials) / trials**2
+                square = tests.error[place] ** 2
+                times = np.where(few | (square == 0), 1.0, np.fmax(plain / np.where(square > 0, square, 1.0), 1.0))
+                more, less, trials = more * times, less * times, trials * times
         else:
             (more, less, up, down), trials, few, graded = _tables_of_clusters(sample, store, metric, pairs)
             method[graded] = MAX_T_FEW
@@ -159,8 +164,10 @@ def _tables_of_clusters(
     for some in (near[start : start + step] for start in range(0, len(near), step)):
         counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
-    counts[:2, alike] *= size / square
-    trials[alike] = size**2 / square
+    # What the heaviest unit alone could have shown, and has not, counts for one trial.
+    shrunk = np.minimum(1.0, square / (size**2 * sample.units.heaviest)) if sample.units.weight is not None else 1.0
+    counts[:2, alike] *= size / square * shrunk
+    trials[alike] = size**2 / square * shrunk
     graded = ~(scan.integer[value[first]] & scan.integer[value[second]])
     return counts, trials, few & ~graded, few & graded
 

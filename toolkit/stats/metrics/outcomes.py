@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.strata import Strata
 
 CHUNK = 4096
 """Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
@@ -157,13 +158,15 @@ class Chunk:
 class Store:
     """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the pieces are cut.
 
-    `policies`: how many there are; `keys`: numeric columns.
+    `policies`: how many there are; `keys`: numeric columns; `strata`: those of the examples, where there are several.
     """
 
     def __init__(
-        self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
-    ) -> None:
+        self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str],
+        strata: Strata | None = None,
+    ) -> None:  # fmt: skip
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        self.strata = strata
         self._pieces, self._gold = pieces, gold
         ends = np.cumsum([0, *(piece.size for piece in pieces)])
         for first in range(0, len(unit), CHUNK):
@@ -177,10 +180,10 @@ class Store:
 
     def only(self, keys: Sequence[str]) -> Store:
         """The same with some of its numeric columns."""
-        return Store(self._pieces, self.unit, self._gold, self.policies, keys)
+        return Store(self._pieces, self.unit, self._gold, self.policies, keys, self.strata)
 
     @classmethod
-    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
+    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
         """The outcomes of blocks, which are read once and kept compact."""
         keeper = Keeper()
         pieces: list[Piece] = []
@@ -203,7 +206,8 @@ class Store:
                     pending, size = [], 0
         if pending:
             pieces.append(_spilled(pending, keys or (), keeper))
-        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
+        gold = np.concatenate(golds) if golds else None
+        return cls(pieces, np.concatenate(units), gold, policies, keys or (), strata)
 
 
 def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:
@@ -258,4 +262,5 @@ def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[s
     pieces = [_PickedPiece(found, picked, shared) for found in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
-    return Store(pieces, first.unit, np.concatenate(gold) if gold else None, sum(map(len, picked)), keys)
+    golds = np.concatenate(gold) if gold else None
+    return Store(pieces, first.unit, golds, sum(map(len, picked)), keys, first.strata)
