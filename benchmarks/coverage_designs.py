@@ -461,7 +461,9 @@ def strata_costs(parts: Parts, times: Sequence[float], tail: str, paired: bool =
     def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
         rows = 1 + COMPARED if paired else POLICIES
         cost = drawn(rng, (rows, n)) * np.array(times)[parts.of(n)]
-        return block({"total_tokens": cost * np.where(np.arange(rows) > 0, 1.5, 1.0)[:, None] if paired else cost}), None
+        return block(
+            {"total_tokens": cost * np.where(np.arange(rows) > 0, 1.5, 1.0)[:, None] if paired else cost}
+        ), None
 
     truth = parts.mean(times) * mean * (0.5 if paired else 1)
     what = f"{parts.what}; {tail}, times {', '.join(f'{one:g}' for one in times)}"
