@@ -17,7 +17,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, auc_intervals
 from toolkit.stats.curves.calibration import clustered_calibration
 from toolkit.stats.metrics.scan import kish_number
-from toolkit.stats.metrics.strata import Strata
+from toolkit.stats.metrics.strata import Strata, effective_units
 
 SIZES = (30, 100, 500, 2500)
 POLICIES, COMPARED = 20, 4
@@ -406,6 +406,14 @@ class Parts:
         weights = dict(zip(names, self.weights, strict=True)) if self.weights else None
         return Strata.of("dataset", self.of(len(unit)), names, unit, weights)
 
+    @property
+    def worth(self) -> int:
+        """How many alike 500 weighed examples are worth; 0 where none are weighed."""
+        sizes = np.array(self.shares) * SIZES[2]
+        weights = np.array(self.weights) / sum(self.weights) / sizes if self.weights else sizes
+        both = (weights * sizes)[:, None], (weights**2 * sizes)[:, None]
+        return int(effective_units(*both)[0]) if self.weights else 0
+
     def mean(self, values: Sequence[float]) -> float:
         weights = np.array(self.weights or self.shares)
         return float(weights @ np.array(values) / weights.sum())
@@ -468,7 +476,7 @@ def strata_costs(parts: Parts, times: Sequence[float], tail: str, paired: bool =
     truth = parts.mean(times) * mean * (0.5 if paired else 1)
     what = f"{parts.what}; {tail}, times {', '.join(f'{one:g}' for one in times)}"
     wide = bool(parts.weights)
-    return Design("total_tokens", what, truth, draw, paired, wide=wide, strata=parts.strata)
+    return Design("total_tokens", what, truth, draw, paired, clusters=parts.worth, wide=wide, strata=parts.strata)
 
 
 HALVES, EQUAL = Parts((0.5, 0.5)), Parts((0.1, 0.9), (1, 1))

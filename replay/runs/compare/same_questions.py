@@ -140,19 +140,20 @@ def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFram
         even = np.ones(len(source.plan.examples.frame))
         weight = even if strata is None or strata.weight is None else strata.weight
         sums = SampleSums.of(_small_blocks(source.plan, known), known, weight)
-    place = {one.name: number for number, one in enumerate(known)}
+    rows = [(one.name, None, None, None, None, reason) for one, reason in zip(policies, why, strict=True) if reason]
+    others = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return others if sums is None else pl.concat([rows_of(known, sums), others])
+
+
+def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
+    """The rows of policies by their sums, and of all pairs of them."""
     rows: list[tuple[object, ...]] = []
-    for one, reason in zip(policies, why, strict=True):
-        if sums is None or reason:
-            rows.append((one.name, None, None, None, None, reason))
-            continue
-        number = place[one.name]
+    for number, one in enumerate(policies):
         short = FEW_TRACES if sums.lacking[number] else ""
         rows.append((one.name, None, *sums.alone(number, short), short or None))
-    if sums is not None:
-        able = [one.name for one in known if not sums.lacking[place[one.name]]]
-        for first, second in itertools.combinations(able, 2):
-            rows.append((first, second, *sums.between(place[first], place[second]), None))
+    able = [(number, one.name) for number, one in enumerate(policies) if not sums.lacking[number]]
+    for (one_place, first), (other_place, second) in itertools.combinations(able, 2):
+        rows.append((first, second, *sums.between(one_place, other_place), None))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 

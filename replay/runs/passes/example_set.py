@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,10 @@ class ExampleSet:
     labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
     strata: str | None = None
     weights: Mapping[str, float] | None = None
+
+    def of(self, ids: pl.Series) -> ExampleSet:
+        """The same of some of the examples."""
+        return replace(self, frame=self.frame.filter(pl.col("example_id").is_in(ids.implode())))
 
     def gold_codes(self, examples: pl.DataFrame) -> np.ndarray | None:
         """Gold of each example as an index into the labels, -1 where it has none."""
