@@ -4,8 +4,8 @@
 
 Accuracies and their differences are enumerated, with 10,000 resamples: every outcome counts with its probability. All
 else is simulated, several policies a run. `--only` takes the designs whose metric or name holds a text, `--write` puts
-the table, or with all sizes their rows, into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by more than two and a
-half standard errors of the simulation.
+the table, or their rows alone, into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by
+more than two and a half standard errors of the simulation.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12
         holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
-        claimed = np.array([design.margin is not None and not_worse(end, design.margin) for end in low])
+        claimed = np.array(
+            [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
+        )
         marked = np.isin(method, list(MARKED))
         parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
         shares.append([weight @ part for part in parts])

@@ -13,7 +13,7 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
-from replay.runs.saved.shown import ranked_input as _ranked
+from replay.runs.saved.display import ranked_input as _ranked
 from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
@@ -137,7 +137,7 @@ def run(log: Path) -> dict[str, Any]:
 
 def factcheck(log: Path) -> dict[str, Any]:
     asked = {"resamples": 20}
-    (study,) = study_log(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, asked=asked))
+    (study,) = study_log(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, options=asked))
     return {
         "tables": numbers(dict(report_of([study], "claims").tables)),
         "notes": concerns(study.notes),

@@ -149,7 +149,7 @@ def test_paths_and_expressions(value: str, wanted: object) -> None:
     [
         ("choices.message", r"takes the field `message` of a list: name the element first, as in `\[0\].message`"),
         ("of[0]", r"takes element 0 of an object"),
-        ("n.x", r"goes into `x` of values that are Int64, which have no parts"),
+        ("n.x", r"takes `x` of values that are Int64 and have no fields"),
         ("choices[0].mesage", r"needs the field `mesage`, which its object lacks; did you mean `message`\?"),
         ("choises[0].message", r"needs the column `choises`, which the source lacks; did you mean `choices`"),
     ],

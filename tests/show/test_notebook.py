@@ -18,7 +18,7 @@ import thinkback as tb
 from generate.simulation.grid import simulate
 from replay.analyses.recommend.recommend import Recommendation
 from toolkit import progress as bars
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import ThinkbackError, user_code
 from toolkit.show import table_of
 from toolkit.show.drawing.style import SCREEN_DPI, style
 
@@ -53,7 +53,7 @@ def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> Non
 
 def test_studies_and_recommendations_show_what_they_say() -> None:
     table = table_of(pl.DataFrame({"a": [1]}), "First")
-    study = tb.StudyReport(HOSTILE, {"first": table}, {}, told=("of `two`",), screen=(table,))
+    study = tb.StudyReport(HOSTILE, {"first": table}, {}, lead=("of `two`",), screen=(table,))
     shown = study._repr_html_()
     assert "<script>" not in shown
     assert "<p>of <code>two</code></p>" in shown
@@ -91,7 +91,7 @@ def test_an_error_of_a_rule_in_a_cell_names_the_line_alone() -> None:
     cell = compile("\n\n1 / 0", "/any/ipykernel_17/1234.py", "exec")
     with (
         pytest.raises(ThinkbackError, match=r"ZeroDivisionError: division by zero \(a cell, line 3\)$"),
-        own_code("it"),
+        user_code("it"),
     ):
         exec(cell)
 

@@ -14,12 +14,12 @@ from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 ASKED = {"where": "split = 'test'", "resamples": 50}
 
 
-SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, asked=ASKED)
+SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, options=ASKED)
 
 
 def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path) -> None:
@@ -60,7 +60,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
     def at(unseen: float, *points: float) -> AtUnseen:
-        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(ShownInterval(*points), None)})
+        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(IntervalCell(*points), None)})
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
     every = (below, perhaps, above)
@@ -71,5 +71,5 @@ def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
 
 
 def test_budgets_of_a_pool() -> None:
-    assert SETTING.shown_budgets(15) == (3, 5, 7, 10, 13)
-    assert SETTING.shown_budgets(6) == (1, 2, 3, 5, 6)
+    assert SETTING.table_budgets(15) == (3, 5, 7, 10, 13)
+    assert SETTING.table_budgets(6) == (1, 2, 3, 5, 6)

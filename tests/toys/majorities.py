@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.data.conditions import asked_about, of_dataset
+from replay.data.conditions import examples_where, of_dataset
 from replay.kinds.sample import Sample
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.kit.cells import PolicyCells
 from replay.studies.kit.report import StudyReport, record_of
-from replay.studies.kit.sheet import Row, Sheet, Surroundings, intervals, numbers, tables_of
+from replay.studies.kit.sheet import Captions, Row, Sheet, intervals, numbers, tables_of
 from toolkit.log import AnyLog, open_log
 
 
@@ -45,11 +45,11 @@ def study_majorities(log: AnyLog, *, sizes: tuple[int, ...] = (1, 2, 3), resampl
     policies = [Sample(name=f"{size}", max_traces=size, select="majority") for size in sizes]
     parts = [
         Votes(name, run(made, policies, where=of_dataset(None, name), resamples=resamples))
-        for name in asked_about(made, None, "dataset")["dataset"].unique().sort()
+        for name in examples_where(made, None, "dataset")["dataset"].unique().sort()
     ]
     return StudyReport(
         f"Majorities, on {made.name}",
-        tables_of([VOTES], parts, Surroundings(simulated=made.simulated)),
+        tables_of([VOTES], parts, Captions(simulated=made.simulated)),
         record=record_of("majorities", parts, lambda one: {"dataset": one.dataset}, lambda one: one.result.provenance),
         parts=parts,
     )

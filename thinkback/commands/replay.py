@@ -42,7 +42,7 @@ def replay(
     """
     from replay import run
     from replay.runs.compare.same_questions import FIXED, QUESTIONS
-    from replay.runs.saved.shown import SUITE_ON_PAPER
+    from replay.runs.saved.display import SUITE_ON_PAPER
     from toolkit.errors import RequiredError, argument, require_known
     from toolkit.files import check_replaceable
     from toolkit.stats import check_margin
@@ -74,7 +74,7 @@ def _write_and_show(
     suite: bool,
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
-    from replay.runs.saved.shown import ROWS, printed_tables, ranked_input, write_shown
+    from replay.runs.saved.display import ROWS, printed_tables, ranked_input, write_display
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import table_of
@@ -83,7 +83,7 @@ def _write_and_show(
     room = result.headroom() if parts["headroom"] else None
     again = result.same_questions() if parts["questions"] else None
     with replacing(out, force) as folder:
-        table, groups = write_shown(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
+        table, groups = write_display(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")

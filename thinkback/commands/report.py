@@ -32,14 +32,14 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    made = make(
+    result = make(
         log, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, seed=seed,
         resamples=resamples, level=level,
     )  # fmt: skip
-    made.save(out, width=size, force=force)
-    for sentence in made.lead:
+    result.save(out, width=size, force=force)
+    for sentence in result.lead:
         _say(sentence)
-    for section in made.sections:
+    for section in result.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:

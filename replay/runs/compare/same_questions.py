@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.outcome import SERVED
+from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.passes import ReplayPlan, blocks
 from replay.runs.saved.findings import RunSource
-from toolkit.show import SIMULATED, Called, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, Called, IntervalCell, NumberWithInterval, Table, TableColumn
 from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.simultaneous import MOST_PAIRED
@@ -56,11 +56,11 @@ class OtherSamples:
     why: str = ""
 
     @property
-    def cell(self) -> ShownInterval | None:
+    def cell(self) -> IntervalCell | None:
         """As tables show it; None: a dash."""
         if self.estimate is None or self.low is None or self.high is None:
             return None
-        return ShownInterval(self.estimate, self.low, self.high, "†" * self.marked)
+        return IntervalCell(self.estimate, self.low, self.high, "†" * self.marked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class SameQuestions:
             if cells[0].why:
                 whys.setdefault(cells[0].why, []).append(self.called.get(name, name))
             rows.append((name, *(None if name == baseline and place else one.cell for place, one in enumerate(cells))))
-        marked = any("†" in cell.mark for row in rows for cell in row[1:] if isinstance(cell, ShownInterval))
+        marked = any("†" in cell.mark for row in rows for cell in row[1:] if isinstance(cell, IntervalCell))
         below = [
             f"In brackets where {100 * self.level:g} % of other runs on these questions, with other samples, would be.",
             *(f"No interval of {len(names)} of {len(rows)}: {why}." for why, names in whys.items()),
@@ -286,6 +286,6 @@ class _Halves:
         on = Evaluator(block, list({one.name: one for one in (*self.policies, *self.first)}.values()))
         outcomes = ([on.outcome(one) for one in some] for some in (self.policies, self.first))
         mean, first = (
-            np.stack([np.where(one.reason == SERVED, one.correct, np.nan) for one in some]) for some in outcomes
+            np.stack([np.where(one.reason == COVERED, one.correct, np.nan) for one in some]) for some in outcomes
         )
         return first, np.asarray((mean - self.share * first) / (1 - self.share))

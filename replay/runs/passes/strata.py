@@ -9,7 +9,7 @@ import polars as pl
 
 from replay.data.contents import Contents
 from replay.runs.passes.example_set import ExampleSet, resampling_units, stratum_names
-from toolkit.errors import ConflictError, InvalidError, UnknownError, argument, listed, shown, suggest
+from toolkit.errors import ConflictError, InvalidError, UnknownError, argument, listed, quote, suggest
 from toolkit.notes import Note, note
 
 DATASET, NONE, EQUAL = "dataset", "none", "equal"
@@ -81,5 +81,5 @@ def _read(text: str) -> dict[str, float]:
         try:
             weights[name.strip()] = float(value)
         except ValueError:
-            raise InvalidError(f"{argument('weigh')} is {shown(text)}; it takes {FORM}") from None
+            raise InvalidError(f"{argument('weigh')} is {quote(text)}; it takes {FORM}") from None
     return weights

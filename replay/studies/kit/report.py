@@ -56,8 +56,8 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
-    named = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
-    every = ((f"{key}{named[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
+    suffixes = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
+    every = ((f"{key}{suffixes[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
     return {name: figure for name, figure in every if figure is not None}
 
 
@@ -74,7 +74,7 @@ def filed(dataset: str) -> str:
 def record_of(
     study: str, parts: Sequence[P], entries: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What run.json holds of a study: the record of its data set, or those of all where there are several.
+    """Content of a study's run.json: the record of its data set, or those of all where there are several.
 
     A record begins with the study and its log; then stand the study's `entries` entries and those of its run.
     """
@@ -82,14 +82,14 @@ def record_of(
     return next(iter(records.values())) if len(parts) == 1 else {"study": study, "datasets": records}
 
 
-def told_log(provenance: Mapping[str, Any], simulated: bool) -> str:
+def log_line(provenance: Mapping[str, Any], simulated: bool) -> str:
     """The log of a run, of its record, as the first list of a report says it."""
     log = provenance["log"]
     return f"log: {log['name']}{' (simulated)' if simulated else ''}, SHA-256 {log.get('sha256', 'unknown')}"
 
 
-def told_intervals(provenance: Mapping[str, Any]) -> str:
-    """How intervals are made, of the record of a run."""
+def intervals_line(provenance: Mapping[str, Any]) -> str:
+    """Line on how a run makes intervals, from its record."""
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 
@@ -100,9 +100,8 @@ class StudyReport:
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
     further files, `after` is Markdown at the end of the report, and `paper` are lists that
-    report.tex has in its place. `told` is said on the screen, `screen` shown
-    there: after it, or before it where `screen_first`.
-    `parts`: what was found on each data set.
+    report.tex has in its place. `lead` are the lines on the screen and `screen` its tables, which stand
+    after them, or before them where `screen_first`. `parts`: the results on each data set.
     """
 
     title: str
@@ -115,7 +114,7 @@ class StudyReport:
     files: Mapping[str, str] = field(default_factory=dict)
     after: str = ""
     paper: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    told: Sequence[str] = ()
+    lead: Sequence[str] = ()
     screen: Sequence[Table] = ()
     screen_first: bool = False
     simulated: bool = False
@@ -130,7 +129,7 @@ class StudyReport:
 
     def _repr_html_(self) -> str:
         there = bullets("`tables`", map("`{}`".format, self.tables))
-        return "".join([paragraph(self.title), *map(paragraph, self.told), *(one.html() for one in self.screen), there])
+        return "".join([paragraph(self.title), *map(paragraph, self.lead), *(one.html() for one in self.screen), there])
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write everything to a folder, which is refused where it exists unless `force`.

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from replay.studies.kit.published import PublishedRow
-from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
+from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn, Words
 from toolkit.show.tables.table_content import Form
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Why cells are dashes: said beneath a table with a dash in one of these columns, or always where none is named."""
+    """A reason for dashes, beneath tables with a dash in one of these columns, or all tables where none is named."""
 
     text: str
     columns: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Gap:
 
 
 class _Named(Protocol):
-    """What was found on a data set, which has its name."""
+    """A part of a study: the results on one data set, with its name."""
 
     @property
     def dataset(self) -> str:
@@ -37,8 +37,8 @@ class _Named(Protocol):
 P = TypeVar("P", bound=_Named)
 
 
-def said_of(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
-    """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
+def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
+    """Lines on several data sets: those that hold for all once, others after the name of their data set.
 
     Empty lines are left out.
     """
@@ -51,20 +51,20 @@ def said_of(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[
     return list(dict.fromkeys(lines))
 
 
-Value = ShownInterval | float | str | bool | None
+Value = IntervalCell | float | str | bool | None
 """A cell; None is a dash."""
 
 
 class Cells(Protocol):
-    """What a row is of, such as one policy of one run: it knows the numbers of its metrics."""
+    """The object of a row, such as one policy of one run: it knows the numbers of its metrics."""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
 
 
 @dataclass(frozen=True)
-class Theirs:
-    """How the published numbers of a column are shown: by default in a column of their own beside it.
+class PublishedColumn:
+    """The column of published numbers of another one: by default beside it.
 
     `key` is the column in the published rows. `apart`: after all other columns, without differences to it.
     """
@@ -81,8 +81,8 @@ class Column:
     """A column of a table: its heading, its name in CSV, and how its cells are written.
 
     A cell is what the row holds under `key`, else what `value` makes of what the row is of, else its `metric` times
-    `scale`. `theirs` says which published numbers belong to it: None those under `key`. `note` stands beneath. Of
-    a page that is too narrow, columns with the highest `drop` go first.
+    `scale`. `published_column` says which published numbers belong to it; None: those under `key`. `note` stands
+    below the table. Where the page is too narrow, columns with the highest `drop` go first.
     """
 
     heading: str
@@ -91,14 +91,14 @@ class Column:
     metric: str = ""
     scale: float = 1.0
     value: Callable[[Any], Value] | None = None
-    theirs: Theirs | None = None
+    published_column: PublishedColumn | None = None
     note: str = ""
     drop: int = 0
 
     @property
-    def published(self) -> Theirs:
-        """How its published numbers are shown."""
-        return self.theirs or Theirs(self.key)
+    def published(self) -> PublishedColumn:
+        """The column of its published numbers."""
+        return self.published_column or PublishedColumn(self.key)
 
     def cell(self, row: Row) -> Value:
         if self.key in row.values or row.of is None:
@@ -107,15 +107,15 @@ class Column:
             return self.value(row.of)
         return row.of.cell(self.metric, self.scale) if self.metric else None
 
-    def shown(self, value: Value) -> Value:
+    def display(self, value: Value) -> Value:
         """A cell as its form takes it: with an interval, without one, or words."""
         if isinstance(self.form, NumberWithInterval):
-            return ShownInterval(value) if isinstance(value, float | int) else value
-        return value.estimate if isinstance(value, ShownInterval) else value
+            return IntervalCell(value) if isinstance(value, float | int) else value
+        return value.estimate if isinstance(value, IntervalCell) else value
 
     @property
     def plain(self) -> Form:
-        """How its numbers are written without intervals, in the unit that people see."""
+        """The form of its numbers without intervals, in the unit of the table."""
         form = self.form
         return (
             Number(form.decimals, signed=form.signed, significant=form.significant)
@@ -127,7 +127,7 @@ class Column:
 def numbers(
     heading: str, key: str, decimals: int = 2, value: Callable[[Any], Value] | None = None, **keys: Any
 ) -> Column:
-    """A column of plain numbers; `signed`, `significant` and `shown` (a factor for people) are of its form."""
+    """A column of plain numbers; `signed`, `significant` and `factor` (a factor for people) are of its form."""
     return Column(heading, key, Number(decimals, **_form(keys)), value=value, **keys)
 
 
@@ -145,12 +145,12 @@ def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, *
 
 def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
     """A column with published numbers of a key, after all other columns."""
-    return replace(column, theirs=Theirs(key, heading, name, Number(decimals), apart=True))
+    return replace(column, published_column=PublishedColumn(key, heading, name, Number(decimals), apart=True))
 
 
 def _form(keys: dict[str, Any]) -> dict[str, Any]:
     options = {name: keys.pop(name) for name in ("signed", "significant") if name in keys}
-    return options | ({"scale": keys.pop("shown")} if "shown" in keys else {})
+    return options | ({"scale": keys.pop("factor")} if "factor" in keys else {})
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def listed(
     for row in records:
         values = dict(row)
         if interval:
-            values[key or interval] = ShownInterval.of((row[interval], row["low"], row["high"]), scale)
+            values[key or interval] = IntervalCell.of((row[interval], row["low"], row["high"]), scale)
         yield Row(tuple(row[head] for head in heads), values=values)
 
 
@@ -215,8 +215,8 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 
 @dataclass(frozen=True)
-class Surroundings(Generic[P]):
-    """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
+class Captions(Generic[P]):
+    """Captions of all tables of a study, by sheet, by its parts and by what the table holds.
 
     `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
     columns with published numbers. `gaps` say what the log lacks, each beneath the tables that have a dash for it.
@@ -230,53 +230,55 @@ class Surroundings(Generic[P]):
     gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
 
 
-def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], surroundings: Surroundings[P]) -> dict[str, Table]:
+def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
     return {
-        sheet.name: laid_out(sheet, parts, surroundings)
+        sheet.name: laid_out(sheet, parts, captions)
         for sheet in sheets
         if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
     }
 
 
-def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P]) -> Table:
+def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
     """A sheet as a table of the data sets, one after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
     """
-    columns = _given(sheet.columns, parts)
-    named = sheet.dataset or (DATASET if len(parts) > 1 else "")
-    rows = [(part.dataset, row) if named else ("", row) for part in parts for row in sheet.rows(part)]
+    columns = _resolved(sheet.columns, parts)
+    dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
+    rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
-    laid: list[tuple[TableColumn, list[Any]]] = []
-    if named:
-        laid.append(
+    laid_columns: list[tuple[TableColumn, list[Any]]] = []
+    if dataset_heading:
+        laid_columns.append(
             (
-                TableColumn(named, key=surroundings.dataset or (DATASET_KEY if named == DATASET else None)),
+                TableColumn(
+                    dataset_heading, key=captions.dataset or (DATASET_KEY if dataset_heading == DATASET else None)
+                ),
                 [dataset for dataset, _ in rows],
             )
         )
-    laid += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
-    apart: list[tuple[TableColumn, list[Any]]] = []
+    laid_columns += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
+    last_columns: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
-        cells = [column.shown(column.cell(row)) for _, row in rows]
-        laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
+        cells = [column.display(column.cell(row)) for _, row in rows]
+        laid_columns.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
             published_cells = list(_published(column, [row for _, row in rows], cells))
-            (apart if column.published.apart else laid).extend(published_cells)
-    laid += apart
+            (last_columns if column.published.apart else laid_columns).extend(published_cells)
+    laid_columns += last_columns
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
-    gaps = [gap.text for gap in surroundings.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_notes(sheet, parts), *explained, *surroundings.below(sheet, parts, known), *gaps)
+    gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
+    below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
-        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{surroundings.suffix}",
-        columns=tuple(column for column, _ in laid),
-        rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
-        above=(*([SIMULATED] if surroundings.simulated else []), *dict.fromkeys(surroundings.above(sheet, parts))),
+        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{captions.suffix}",
+        columns=tuple(column for column, _ in laid_columns),
+        rows=tuple(zip(*(cells for _, cells in laid_columns), strict=True)),
+        above=(*([SIMULATED] if captions.simulated else []), *dict.fromkeys(captions.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
         printed=sheet.printed,
     )
@@ -284,11 +286,11 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P])
 
 def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
     """The sheet's own: those of all data sets, and what is told of each."""
-    for note in _given(sheet.notes, parts):
-        yield from said_of(parts, note) if callable(note) else [note]
+    for note in _resolved(sheet.notes, parts):
+        yield from merge_notes(parts, note) if callable(note) else [note]
 
 
-def _given(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
+def _resolved(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
     return tuple(what(parts) if callable(what) else what)
 
 
@@ -299,23 +301,26 @@ def _head(head: str | TableColumn) -> TableColumn:
 def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
     """A column's published numbers and, unless they stand apart, the differences to them."""
     published = column.published
-    wanted = [row.published.get(published.key) for row in rows]
+    published_cells = [row.published.get(published.key) for row in rows]
     form: Form = published.form or column.plain
     heading, name = published.heading or f"{column.heading} published", published.name or f"{column.key}_published"
-    yield TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key), wanted
+    yield (
+        TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key),
+        published_cells,
+    )
     if published.apart or not isinstance(column.plain, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
         None if published.key in row.unlike else _less(cell, other, scale)
-        for row, cell, other in zip(rows, cells, wanted, strict=True)
+        for row, cell, other in zip(rows, cells, published_cells, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
     yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
 
 
 def _less(cell: Value, published: Any, scale: float) -> float | None:
-    value = cell.estimate if isinstance(cell, ShownInterval) else cell
+    value = cell.estimate if isinstance(cell, IntervalCell) else cell
     if published is None or not isinstance(value, float | int):
         return None
     return scale * value - float(published)

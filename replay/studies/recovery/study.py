@@ -37,17 +37,17 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.studies.kit.cells import cell, estimate, notes_beyond, shown, warnings_of
+from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
 
 @dataclass(frozen=True)
 class InterventionSetting:
-    """What a comparison of interventions is asked for: `on`, `tune`, `where` are disjoint SQL conditions on examples.
+    """Settings of a comparison of interventions: `on`, `tune`, `where` are disjoint SQL conditions on examples.
 
     `gates` are given files, the first of each action acting for it; `pools` names a pool of revisions for each action
     with several. `pooled`: actions are chosen, and gates fitted, on all data sets together.
@@ -98,8 +98,8 @@ class InterventionRoles:
     @property
     def every_gate(self) -> tuple[NamedGate, ...]:
         """The gates that act, each with those beside it."""
-        found = (*self.gates.values(), *self.rivals)
-        return tuple(sorted(found, key=lambda gate: self.actions.index(gate.action)))
+        gates = (*self.gates.values(), *self.rivals)
+        return tuple(sorted(gates, key=lambda gate: self.actions.index(gate.action)))
 
     @property
     def primary(self) -> GateFile | None:
@@ -112,8 +112,8 @@ class InterventionRoles:
 
     def cheap(self, action: str) -> str:
         """The policy of an action's own gate on cheap features; empty where there is none."""
-        own = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
-        return next(own, "")
+        policies = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
+        return next(policies, "")
 
     @property
     def first(self) -> Sample:
@@ -138,7 +138,7 @@ class InterventionRoles:
         """Votes over the samples of a pool, by size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-                   against=self.first.name, width=self.together)
+                   against=self.first.name, width=self.together, expected=True)
             for size in sizes
         ]  # fmt: skip
 
@@ -164,16 +164,16 @@ class InterventionRoles:
         `pools` are policies of first attempts by their pool, `there` those that revise the base attempt by action;
         where `ruled`, the one with `gate` and the primary action is among them.
         """
-        named, made = list(pools.values()), list[Policy]()
+        names, policies = list(pools.values()), list[Policy]()
         for pool in pools:
             acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
             for action, more in crossed(pool, acts, gate).items():
                 if pool == self.base:
-                    named += there[action]
+                    names += there[action]
                     more = [] if ruled and action == self.action else more[1:]
-                named += [policy.name for policy in more]
-                made += more
-        return tuple(named), made
+                names += [policy.name for policy in more]
+                policies += more
+        return tuple(names), policies
 
     def record(self) -> dict[str, Any]:
         return {
@@ -186,7 +186,7 @@ class InterventionRoles:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenRoles:
-    """What is compared on a data set (None: on all of them), with the screening; `notes` say what is missing."""
+    """The roles on a data set (None: on all of them), with the screening; `notes` say what is missing."""
 
     dataset: str | None
     roles: InterventionRoles
@@ -195,18 +195,19 @@ class _ChosenRoles:
     fitting: GateFitting
 
 
-def _choose_all(log: Log, asked: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
+def _choose_all(log: Log, setting: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
     """The choice of every data set: its own, with the cheap gates of the others, or one for all where `pooled`."""
-    if asked.pooled:
-        return dict.fromkeys(datasets, choose(log, asked))
-    own = {name: choose(log, asked, name) for name in datasets}
+    if setting.pooled:
+        return dict.fromkeys(datasets, choose(log, setting))
+    choices = {name: choose(log, setting, name) for name in datasets}
     return {
-        name: _with_others(log, asked, one, [own[other] for other in own if other != name]) for name, one in own.items()
+        name: _with_others(log, setting, one, [choices[other] for other in choices if other != name])
+        for name, one in choices.items()
     }
 
 
 def _with_others(
-    log: Log, asked: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
+    log: Log, setting: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
 ) -> _ChosenRoles:
     notes: list[str] = []
     more = list[NamedGate]()
@@ -214,41 +215,41 @@ def _with_others(
         fitting = replace(there.fitting, notes=notes)
         more += gate_set.transferred(fitting, here.roles.every_gate, there.roles.every_gate)
     if here.dataset is not None:
-        refuse_seen(log, [gate.file for gate in more], of_dataset(asked.where, here.dataset))
+        refuse_seen(log, [gate.file for gate in more], of_dataset(setting.where, here.dataset))
     roles = replace(here.roles, rivals=(*here.roles.rivals, *more))
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
 
-def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
+def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
     """Choose pools and actions, screen the actions, fit the gates: on a data set's own examples, or on all."""
-    refuse_seen(log, asked.gates, asked.where, frozen=True)
+    refuse_seen(log, setting.gates, setting.where, frozen=True)
     contents = read_contents(log)
-    check_gates(asked.gates, contents, asked.base, asked.action)
-    named, action = asked.base, asked.action
-    for gate in asked.gates[:1]:
+    check_gates(setting.gates, contents, setting.base, setting.action)
+    named, action = setting.base, setting.action
+    for gate in setting.gates[:1]:
         named, action = named or gate.base, action or gate.action
-    base, actions = attempts.base_and_actions(log, contents, named, asked.action)
+    base, actions = attempts.base_and_actions(log, contents, named, setting.action)
     left_out = contents.opaque | contents.partly_opaque | contents.whole
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
-    budgets, note = attempts.budget_pools(log, contents, base, asked.budgets, samples)
-    given = [(one.action, one.base, one.pool) for one in asked.gates]
-    pools = attempts.revision_pools(contents, base, asked.pools, given)
-    scopes = gate_set.scopes_of(log, asked.rows, dataset)
-    where = asked.where if dataset is None else of_dataset(asked.where, dataset)
+    budgets, note = attempts.budget_pools(log, contents, base, setting.budgets, samples)
+    gate_scopes = [(one.action, one.base, one.pool) for one in setting.gates]
+    pools = attempts.revision_pools(contents, base, setting.pools, gate_scopes)
+    scopes = gate_set.scopes_of(log, setting.rows, dataset)
+    where = setting.where if dataset is None else of_dataset(setting.where, dataset)
     known = action is not None or len(actions) == 1
-    screened, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, asked.settings)
-    action = action or attempts.best_action(screened.filter(pl.col("action").is_in(actions)))
+    screening, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
+    action = action or attempts.best_action(screening.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = gate_set.cheap_gates(fitting, actions)
-    gates, beside = gate_set.given_gates(asked.gates, cheap)
+    gates, beside = gate_set.given_gates(setting.gates, cheap)
     rivals = [*beside, *gate_set.rival_gates(fitting, action, actions, contents, FEATURE_RULES)]
-    refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in asked.gates], where)
+    refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in setting.gates], where)
     roles = InterventionRoles(
         base, budgets, action, actions, gates, tuple(rivals), samples, attempts.token_limits(log),
-        together=asked.together, screened_apart=not refused, pools=pools,
+        together=setting.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = gate_set.missing_rules(contents, FEATURE_RULES, action, action in gates)
-    return _ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
+    return _ChosenRoles(dataset, roles, screening, (*fitting.notes, *unserved), fitting)
 
 
 def _with_equal_votes(
@@ -262,11 +263,11 @@ def _with_equal_votes(
     return replace(roles, samples=equal_sizes(log, roles.first, rivals, voters, where, seed))
 
 
-def how_chosen(asked: InterventionSetting, roles: InterventionRoles) -> str:
-    """How the primary action was chosen."""
-    if asked.action is not None:
+def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
+    """Words on how the primary action was chosen."""
+    if setting.action is not None:
         return "named"
-    if asked.gates:
+    if setting.gates:
         return "that of the first gate file"
     if len(roles.actions) == 1:
         return "the only one"
@@ -274,7 +275,7 @@ def how_chosen(asked: InterventionSetting, roles: InterventionRoles) -> str:
 
 
 def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
-    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+    """Reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
     """
@@ -287,7 +288,7 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
             "compared, on the reported examples alone"
         )
     if ungated or not roles.screened_apart:
-        yield "before relying on the verdict, hold more examples back for `on` and `tune` and ask again"
+        yield "before relying on the verdict, keep more examples for `on` and `tune`, and run the study again"
 
 
 @dataclass(frozen=True)
@@ -324,30 +325,30 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary)
-    rules = {rule: roles.when(gate_set.shown(rule), one) for rule, one in unfitted.items()}
+    rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
-    longer = {pool: policy.name for pool, policy in budgets.items()}
-    there = {action: [policy.name for policy in found] for action, found in acting.items()}
+    longer_names = {pool: policy.name for pool, policy in budgets.items()}
+    there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
     gate = gate_set.cut_off() if "finish_reason" in contents.trace_columns else None
-    joint, more = roles.crossed(gate, {roles.base: base.name, **longer}, there, TRUNCATION in rules)
-    named = PolicyNames(
+    joint, more = roles.crossed(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
+    names = PolicyNames(
         base=base.name,
-        budgets=longer,
+        budgets=longer_names,
         always={action: policy.name for action, policy in always.items()},
         selective={action: policy.name for action, policy in selective.items()},
         rules={policy.name: rule for rule, policy in rules.items()}
-        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
+        | {gate.policy: gate.label for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=selective[roles.action].name if roles.action in selective else "",
         rivals=tuple(gate.policy for gate in roles.rivals),
         joint=joint,
     )
-    every = [policy for found in acting.values() for policy in found]
+    every = [policy for policies in acting.values() for policy in policies]
     beside = [*map(roles.gated, roles.rivals), *rules.values(), *headroom.values()]
-    return (base, *budgets.values(), *every, *beside, *voters, *more), named
+    return (base, *budgets.values(), *every, *beside, *voters, *more), names
 
 
 VALUES = (*CURVE, "finalizers", "truncated")
@@ -360,7 +361,7 @@ UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
+    """A column that a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
 
     what: str
     metric: str
@@ -383,7 +384,7 @@ LACKING = {
     ),
     "truncated": _Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
-"""What traces may lack, by the numbers that follow from it."""
+"""Columns that traces may lack, by the numbers that follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,9 +397,9 @@ class DatasetStudy:
 
     result: Result
     dataset: str
-    asked: InterventionSetting
+    setting: InterventionSetting
     roles: InterventionRoles
-    named: PolicyNames
+    names: PolicyNames
     curve: pl.DataFrame | None
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
@@ -410,28 +411,28 @@ class DatasetStudy:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the run says of what the study shows."""
+        """Notes of the run on what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
 
     @cached_property
     def recommendation(self) -> Recommendation:
         """Whether to think again or longer, by what the policies are worth on the compared examples."""
-        named = self.named
+        named = self.names
         parts = {
             "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
             "actions": named.always.values(), "votes": named.samples,
         }  # fmt: skip
-        outcomes = {part: {name: self.values(name) for name in self.served(names)} for part, names in parts.items()}
+        outcomes = {part: {name: self.values(name) for name in self.replayed(names)} for part, names in parts.items()}
         base = named.base, self.values(named.base)
-        return weigh(base, **outcomes, margin=self.asked.margin, cluster=self.cluster, settings=self.settings)
+        return weigh(base, **outcomes, margin=self.setting.margin, cluster=self.cluster, settings=self.settings)
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
         return warnings_of(self.result, (CALLS_FAILED,), "" if alone else f"{self.dataset}: ")
 
     def caveats(self) -> Iterator[str]:
-        """Why the verdict may be too good."""
-        return caveats(self.roles, bool(self.served(self.named.unfitted)))
+        """Reasons why the verdict may be too good."""
+        return caveats(self.roles, bool(self.replayed(self.names.unfitted)))
 
     @property
     def simulated(self) -> bool:
@@ -441,12 +442,12 @@ class DatasetStudy:
     def policies(self) -> tuple[str, ...]:
         return tuple(policy.name for policy in self.result.policies)
 
-    def served(self, names: Iterable[str]) -> list[str]:
+    def replayed(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self.policies]
 
     @property
     def settings(self) -> Settings:
-        return self.asked.settings
+        return self.setting.settings
 
     @cached_property
     def cluster(self) -> np.ndarray:
@@ -468,35 +469,35 @@ class DatasetStudy:
         """Mean of a column; None where some value is not known."""
         return mean(self.values(policy)[column], scale)
 
-    def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
+    def mean_on(self, policy: str, column: str, on: np.ndarray) -> IntervalCell | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
-        return shown(limits)
+        return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
-        return shown(difference, scale), difference.p_value
+        return interval_cell(difference, scale), difference.p_value
 
-    def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
-        """By how many percent the first policy's mean is lower; None where some value is not known."""
+    def reduction(self, first: str, second: str, column: str) -> IntervalCell | None:
+        """Reduction of the first policy's mean in percent; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
-        return shown(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
+        return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
-        """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+        """The vote for as many tokens as each intervention: the largest one that costs no more."""
         paid, spent = (
-            {one: float(self.values(one)["total_tokens"].mean()) for one in self.served(names)}
+            {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
         )
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.result.statistics, policy, metric, scale)
 
     @property
@@ -506,7 +507,7 @@ class DatasetStudy:
 
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
-        """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
+        """Bins, by policy, of the gates that predict repairs; none where scores are no probabilities."""
         reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
@@ -535,10 +536,10 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     Curves and reports of gates are over the examples that it compares.
     """
     contents, where, settings = read_contents(log), of_dataset(setting.where, dataset), setting.settings
-    policies, named = _build_policies(chosen.roles, contents)
-    rivals = [policy for policy in policies if policy.name in named.interventions]
+    policies, names = _build_policies(chosen.roles, contents)
+    rivals = [policy for policy in policies if policy.name in names.interventions]
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
-    policies, named = _build_policies(roles, contents)
+    policies, names = _build_policies(roles, contents)
 
     def replayed(beside: Sequence[Policy]) -> Result:
         file = PolicyFile((*policies, *beside), prices=setting.prices)
@@ -557,7 +558,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     there = {policy.name for policy in result.policies}
     gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
-        result, dataset, setting, roles, named,
+        result, dataset, setting, roles, names,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
@@ -578,11 +579,11 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     """
     roles, ids = study.roles, study.result.examples["example_id"].to_list()
     for action in roles.primary_first:
-        for always in study.served([roles.always(action).name]):
+        for always in study.replayed([roles.always(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
-            acted, taken = study.values([*study.served(gates), always][0])["intervened"] > 0, study.values(always)
+            fires, outcomes = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
             pool = roles.pools[action, roles.base]
-            yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
+            yield from repair_examples(log, roles.base, action, pool, ids, outcomes["fix"], outcomes["flip"], fires)
 
 
 def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -20,12 +20,12 @@ from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogge
 from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     DATASET,
+    Captions,
     Column,
     Gap,
+    PublishedColumn,
     Row,
     Sheet,
-    Surroundings,
-    Theirs,
     Value,
     beside,
     intervals,
@@ -37,27 +37,27 @@ from replay.studies.kit.sheet import (
 from replay.studies.recovery import published
 from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from toolkit.columns import metric_column
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading(metric: str) -> str:
-    """What a metric's column is headed by everywhere."""
+    """Heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
-ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100)
+ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", factor=100)
 PUBLISHED_ACCURACY = beside(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
 TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
 PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
-ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
+ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", factor=100)
 CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
 ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
 FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
-FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
-FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
+FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", factor=100)
+FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", factor=100)
 SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
 
 
@@ -75,12 +75,12 @@ TO_ALWAYS = {
     "flip": "flips, selective {verify} minus always {verify}",
     SAVED: "action tokens saved, selective {verify} against always {verify}",
 }
-"""What a gate is compared in with always acting, and what the paper calls that."""
+"""Metrics in which a gate is compared with always acting, with their names in the paper."""
 TO_LONGEST = {
     "correct": "accuracy, selective {verify} minus {longest}",
     "total_tokens": "total tokens, selective {verify} minus {longest}",
 }
-"""The same with the longest budget."""
+"""Comparisons with the longest budget."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +92,18 @@ class StudyPolicy:
     part: str = ""
     what: str = ""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
         return self.study.cell(self.policy, metric, scale)
 
     def number(self, metric: str) -> float | None:
-        found = self.cell(metric)
-        return None if found is None else found.estimate
+        cell = self.cell(metric)
+        return None if cell is None else cell.estimate
 
     @property
     def base(self) -> StudyPolicy:
-        return StudyPolicy(self.study, self.study.named.base, BASE)
+        return StudyPolicy(self.study, self.study.names.base, BASE)
 
     @property
     def on_base(self) -> bool:
@@ -116,17 +116,19 @@ COMPARED = {
     "total_tokens": ("total tokens", 1.0),
     SAVED: ("action tokens saved %", 100.0),
 }
-"""What a paired table calls what it compares, and what that is multiplied with."""
+"""Label and scale of each metric in a paired table."""
 PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
 PAIRED_COLUMNS = (
     words("what", "metric"),
     replace(
         intervals("difference", "difference", signed=True),
-        theirs=Theirs("difference", "published", "published", NumberWithInterval(2, signed=True), apart=True),
+        published_column=PublishedColumn(
+            "difference", "published", "published", NumberWithInterval(2, signed=True), apart=True
+        ),
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
-"""Of a paired table."""
+"""Columns of a paired table."""
 
 
 @dataclass(frozen=True)
@@ -142,25 +144,31 @@ class _Comparison:
         """The difference with its interval and its p-value, beside the published one."""
         what, scale = COMPARED[self.metric]
         if self.metric == SAVED:
-            found, p_value = run.reduction(self.first, self.second, "action_tokens"), None
+            difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
-            found, p_value = run.paired(self.first, self.second, self.metric, scale)
-        theirs = ShownInterval.of(tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high")))
-        values = {"metric": what, "difference": found, "p_value": p_value}
-        return Row((self.first, self.second), values=values, published={"difference": theirs, "p": published.get("p")})
+            difference, p_value = run.paired(self.first, self.second, self.metric, scale)
+        published_difference = IntervalCell.of(
+            tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
+        )
+        values = {"metric": what, "difference": difference, "p_value": p_value}
+        return Row(
+            (self.first, self.second),
+            values=values,
+            published={"difference": published_difference, "p": published.get("p")},
+        )
 
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:
     """The policies of the main table, those that were served."""
-    named = study.named
-    found = [(named.base, BASE, "")]
-    for action, policy in named.always.items():
-        found += [(policy, ALWAYS, action)]
-        found += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
-    found += [(policy, RULED, study.roles.action) for policy in named.unfitted]
-    found += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
-    found += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
-    return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
+    names = study.names
+    rows = [(names.base, BASE, "")]
+    for action, policy in names.always.items():
+        rows += [(policy, ALWAYS, action)]
+        rows += [(names.selective[action], SELECTIVE, action)] if action in names.selective else []
+    rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
+    rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in names.budgets.items()]
+    rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
+    return [StudyPolicy(study, *one) for one in rows if one[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
@@ -183,8 +191,8 @@ def comparisons(study: DatasetStudy) -> list[_Comparison]:
 
     Every intervention has a row with the vote for as many tokens.
     """
-    served = set(study.policies)
-    return [one for one in _comparisons(study) if {one.first, one.second} <= served]
+    policies = set(study.policies)
+    return [one for one in _comparisons(study) if {one.first, one.second} <= policies]
 
 
 def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
@@ -193,30 +201,30 @@ def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
-    named = study.named
-    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
-    longest = list(told)[-1:]
-    for action in (one for one in study.roles.primary_first if one in named.selective):
-        gated, always, verify = named.selective[action], named.always[action], published.verb(action)
-        words = {"verify": verify or action.replace("_", " "), "longest": "".join(told[one] for one in longest)}
+    names = study.names
+    labels = {policy: f"base {limit(study, pool)}" for pool, policy in names.budgets.items()}
+    longest = list(labels)[-1:]
+    for action in (one for one in study.roles.primary_first if one in names.selective):
+        gated, always, verify = names.selective[action], names.always[action], published.verb(action)
+        words = {"verify": verify or action.replace("_", " "), "longest": "".join(labels[one] for one in longest)}
         yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
             _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
         )
-    for rule in named.unfitted:
-        yield from (_Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
+    for rule in names.unfitted:
+        yield from (_Comparison(rule, names.always[study.roles.action], metric) for metric in TO_ALWAYS)
         yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
-    for lower, upper in itertools.pairwise([named.base, *told]):
-        yield _Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
-        if lower != named.base:  # which flips nothing of its own
+    for lower, upper in itertools.pairwise([names.base, *labels]):
+        yield _Comparison(upper, lower, "correct", f"accuracy, {labels[upper]} minus {labels.get(lower, 'base 4096')}")
+        if lower != names.base:  # which flips nothing of its own
             yield _Comparison(upper, lower, "flip")
         yield _Comparison(upper, lower, "total_tokens")
-    for vote in named.samples:
-        yield _Comparison(vote, named.base, "correct")
-        for metric in ("correct", "total_tokens") if named.primary else ():
-            yield _Comparison(vote, named.primary, metric)
-    for policy, vote in study.equal_votes(named.interventions, named.samples).items():
-        if policy != named.primary:  # which every vote is held against
+    for vote in names.samples:
+        yield _Comparison(vote, names.base, "correct")
+        for metric in ("correct", "total_tokens") if names.primary else ():
+            yield _Comparison(vote, names.primary, metric)
+    for policy, vote in study.equal_votes(names.interventions, names.samples).items():
+        if policy != names.primary:  # which every vote is held against
             yield _Comparison(vote, policy, "correct")
 
 
@@ -250,7 +258,7 @@ PAIRED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
-"""What only a score that is a probability has."""
+"""Columns that only scores with probabilities have."""
 POINTS = NumberWithInterval(2, 100, signed=True)
 """Paired differences in points."""
 
@@ -267,7 +275,7 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         report_numbers = study.reports[gate.policy].numbers()
         values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
         published_row = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
-        yield Row((gate.action, gate.shown), values=values, published=published_row)
+        yield Row((gate.action, gate.label), values=values, published=published_row)
 
 
 GATE_COLUMNS = (
@@ -280,7 +288,7 @@ GATE_COLUMNS = (
     intervals("action tokens minus those of the cheap gate", "action_tokens_minus_cheap", 0, signed=True, drop=1),
     numbers("AUROC", "auroc", 3), numbers("AUPRC", "auprc", 3, drop=5), numbers("Brier", "brier", 4, drop=6),
     numbers("ECE", "ece", 4, drop=5), numbers("threshold chosen here", "diagnostic_threshold", 4, drop=8),
-    numbers("its accuracy %", "diagnostic_accuracy", 1, shown=100, drop=7),
+    numbers("its accuracy %", "diagnostic_accuracy", 1, factor=100, drop=7),
 )  # fmt: skip
 GATES = Sheet[DatasetStudy](
     "gates", "Gates", ("action", "gate"), GATE_COLUMNS, _gates,
@@ -310,14 +318,14 @@ SUBGROUPS = Sheet[DatasetStudy](
 
 
 def _rules(study: DatasetStudy) -> Iterator[Row]:
-    named, action = study.named, study.roles.action
+    names, action = study.names, study.roles.action
     trees = [one.policy for one in study.roles.rivals if one.action == action and one.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
-    every = [named.always.get(action, ""), named.primary, *trees, *named.rules, *study.matched, *named.oracles]
+    every = [names.always.get(action, ""), names.primary, *trees, *names.rules, *study.matched, *names.oracles]
     paper = _paper_rules(study)
-    for policy in study.served(every):
-        compared = named.primary in study.policies and policy != named.primary
-        ahead = study.paired(policy, named.primary)[0] if compared else None
+    for policy in study.replayed(every):
+        compared = names.primary in study.policies and policy != names.primary
+        ahead = study.paired(policy, names.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, paper.get(policy, ""))
         published_row = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
@@ -325,20 +333,20 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
-    """What the paper calls rules and diagnostics, by policy; nothing where it has none for the primary action."""
-    named, action = study.named, study.roles.action
+    """Names of rules and diagnostics in the paper, by policy; nothing where it has none for the primary action."""
+    named, action = study.names, study.roles.action
     if published.verb(action) != "verify":
         return {}
-    told = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
-    told |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
-    names = {policy: told.get(of, "") for policy, of in named.oracles.items()}
+    labels = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
+    labels |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
+    names = {policy: labels.get(of, "") for policy, of in named.oracles.items()}
     names |= dict.fromkeys(study.matched[:1], "oracle at matched rate")
     names |= {policy: rule for policy, rule in named.rules.items() if rule in FEATURE_RULES}
     return names | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
 
 
 def _rule_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
-    there = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
+    there = {rule for study in studies for name, rule in study.names.rules.items() if name in study.policies}
     meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
     if meanings:
@@ -373,8 +381,8 @@ def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
         ),
         beside(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
         beside(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
-        numbers("finalizer %", "finalizer_rate", shown=100, drop=2),
-        numbers("truncated %", "truncation_rate", shown=100, drop=2),
+        numbers("finalizer %", "finalizer_rate", factor=100, drop=2),
+        numbers("truncated %", "truncation_rate", factor=100, drop=2),
         beside(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
     ]  # fmt: skip
 
@@ -388,8 +396,8 @@ SCREENING = Sheet[DatasetStudy](
 
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
-    pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
-    for policy in study.served(pools):
+    pools = {study.names.base: study.roles.base, **{p: pool for pool, p in study.names.budgets.items()}}
+    for policy in study.replayed(pools):
         other = published.published_budget(study.dataset, limit(study, pools[policy]))
         yield Row((policy,), StudyPolicy(study, policy), published=other)
 
@@ -397,8 +405,8 @@ def _budgets(study: DatasetStudy) -> Iterator[Row]:
 BUDGETS = Sheet[DatasetStudy](
     "budgets", "Initial budgets", (TableColumn("initial budget", key="policy"),),
     (
-        PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
-        beside(numbers("truncated %", "truncated", 1, metric="truncated", shown=100),
+        PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", factor=100),
+        beside(numbers("truncated %", "truncated", 1, metric="truncated", factor=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
         replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
     ),
@@ -409,14 +417,14 @@ BUDGETS = Sheet[DatasetStudy](
 def _bins(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
         for one in study.calibration[gate.policy]:
-            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), one)
+            yield Row((gate.action, gate.label, f"{one.low:.1f} to {one.high:.1f}"), one)
 
 
 GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
         numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
-        intervals("repaired %", "repaired", 1, interval_of("label"), shown=100),
+        intervals("repaired %", "repaired", 1, interval_of("label"), factor=100),
     ),
     _bins,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
@@ -426,15 +434,13 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
 
 
 RATE = "intervention_rate"
-Shown = ShownInterval | float | str | None
+CellValue = IntervalCell | float | str | None
 
 
-def _at_rates(
-    band: pl.DataFrame, metrics: Sequence[str], shares: int = 10
-) -> Iterator[dict[str, ShownInterval | float | str | None]]:
+def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
     cells = {
-        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
+        (row["threshold"], row["metric"]): IntervalCell.of((row["estimate"], row["band_low"], row["band_high"]))
         for row in band.iter_rows(named=True)
     }
     rates = band.filter(pl.col("metric") == RATE).sort("estimate")
@@ -442,8 +448,8 @@ def _at_rates(
     for place in np.unique(distance.argmin(axis=0)):
         threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
         # digits that tell a threshold from its neighbours
-        told = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
-        yield {RATE: rate, "threshold": told, **{name: cells.get((threshold, name)) for name in metrics}}
+        threshold_text = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
+        yield {RATE: rate, "threshold": threshold_text, **{name: cells.get((threshold, name)) for name in metrics}}
 
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -461,8 +467,8 @@ def _finalizer_tokens(row: StudyPolicy) -> float | None:
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
-    acted = row.study.values(row.policy)["intervened"]
-    return mean(first if calls is None else first + np.where(acted > 0, acted * calls, 0.0))
+    fires = row.study.values(row.policy)["intervened"]
+    return mean(first if calls is None else first + np.where(fires > 0, fires * calls, 0.0))
 
 
 def _action_tokens(row: StudyPolicy) -> Value:
@@ -530,23 +536,23 @@ GAINED = {
 
 
 def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
-    """What 1,000 requests gain by the first policy in place of the second."""
+    """Gains on 1,000 requests of the first policy in place of the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
 
 
 def _per_1000(study: DatasetStudy) -> Iterator[Row]:
-    named, parts = study.named, {one.policy: one for one in headline(study)}
-    pairs = [(named.selective[a], named.always[a]) for a in named.selective]
-    pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
+    names, parts = study.names, {one.policy: one for one in headline(study)}
+    pairs = [(names.selective[a], names.always[a]) for a in names.selective]
+    pairs += [(budget, names.primary) for budget in names.budgets.values() if names.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
         one, two = parts[first], parts[second]
         values = _gained(study, first, second)
         values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
         compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
-        theirs = published.published_requests(study.dataset, compared)
-        yield Row((f"{first} in place of {second}",), values=values, published=theirs)
+        published_row = published.published_requests(study.dataset, compared)
+        yield Row((f"{first} in place of {second}",), values=values, published=published_row)
 
 
 PUBLISHED_REQUESTS = (
@@ -562,21 +568,21 @@ PUBLISHED_REQUESTS = (
     numbers("flips avoided", "flips_avoided", 1),
     numbers("more right answers", "more_right", 1, signed=True),
 )
-"""What 1,000 requests gain by one policy in place of another."""
+"""Columns of the gains on 1,000 requests of one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
-    (*(beside(column, *theirs) for column, theirs in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
+    (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
     _per_1000, (), DATASET,
 )  # fmt: skip
 
 
 def _seconds(study: DatasetStudy) -> Iterator[Row]:
-    shown = [one.policy for one in headline(study)]
-    found = study.result.seconds.iter_rows(named=True)
-    yield from listed((row for row in found if row["policy"] in shown), ["policy"])
+    policies = [one.policy for one in headline(study)]
+    rows = study.result.seconds.iter_rows(named=True)
+    yield from listed((row for row in rows if row["policy"] in policies), ["policy"])
 
 
-def _told_seconds(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     yield (
         "One call after the other, finalizers included; samples of a vote as many at a time as `together` says. "
         "A mean over rollouts is one request."
@@ -586,20 +592,20 @@ def _told_seconds(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 
 PATH_SECONDS = Sheet[DatasetStudy](
-    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _told_seconds, DATASET
+    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _seconds_notes, DATASET
 )
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """How far each policy is behind the best one that costs at most as many tokens."""
-    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.served(study.named.joint)}
+    """Regret of each policy to the best one that costs at most as many tokens."""
+    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
     }
     for policy, best in best_for_no_more(points).items():
         values = dict[str, Value]()
         if best is not None:
-            values = {"regret": ShownInterval(0.0) if best == policy else study.paired(best, policy)[0]}
+            values = {"regret": IntervalCell(0.0) if best == policy else study.paired(best, policy)[0]}
             values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
         yield Row((policy,), joint[policy], values)
 
@@ -608,7 +614,7 @@ JOINT = Sheet[DatasetStudy](
     "joint_frontier", "Joint frontier over initial budget, gate and action",
     (TableColumn("budget, action, gate", key="policy"),),
     (
-        PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", shown=100),
+        PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", factor=100),
         words("best for no more tokens", "best"), words("front", "on_front"),
     ),
     _joint,
@@ -627,7 +633,7 @@ THRESHOLD_SWEEP = Sheet[DatasetStudy](
     "threshold_sweep", "Threshold sweep of the primary gate", (),
     (
         ACTS_ON, words("threshold", "threshold"), ACCURACY,
-        intervals("flips %", "flip_rate", shown=100), intervals("flips among those %", "flips_among", 1, shown=100),
+        intervals("flips %", "flip_rate", factor=100), intervals("flips among those %", "flips_among", 1, factor=100),
         TOTAL_TOKENS,
     ),
     _steps,
@@ -642,23 +648,22 @@ SHEETS = (
 """All tables, in the order of the report."""
 
 
-def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
+def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
     """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
-    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
-    made = parts[0].result.provenance
-    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
-    counted = f"{'; '.join(told)}. {drawn}"
-    return Surroundings(
-        simulated=any(one.result.simulated for one in parts),
+    counts = "; ".join(f"{part.dataset}: {part.result.statistics.n:,} examples" for part in parts)
+    run = parts[0].result.provenance
+    intervals_note = f"{100 * run['level']:g} % intervals, {run['resamples']:,} paired resamples, seed {run['seed']}."
+    return Captions(
+        simulated=any(part.result.simulated for part in parts),
         dataset="dataset",
-        above=lambda sheet, own: [told for one in own for told in one.warnings(len(own) == 1)],
-        below=lambda sheet, own, shown: [counted],
-        gaps=lambda sheet, own: _gaps(own),
+        above=lambda sheet, studies: [line for study in studies for line in study.warnings(len(studies) == 1)],
+        below=lambda sheet, studies, published: [f"{counts}. {intervals_note}"],
+        gaps=lambda sheet, studies: _gaps(studies),
     )
 
 
 def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """What the runs lack: the data sets are named where not all of them lack it."""
+    """Gaps of the runs; the data sets are named where not all of them have the gap."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
@@ -668,4 +673,4 @@ def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, _surroundings(studies))
+    return tables_of(SHEETS, studies, _captions(studies))

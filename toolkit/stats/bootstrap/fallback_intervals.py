@@ -29,12 +29,12 @@ from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
     FEWEST_CLUSTERS,
     NOTHING,
+    effective_trials,
     few_events,
     graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
-    worth_in_trials,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.limits.fieller import (
@@ -47,7 +47,7 @@ from toolkit.stats.limits.fieller import (
     moment_sums,
 )
 from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson, wilson_limits
-from toolkit.stats.limits.studentised import FEW_UNITS
+from toolkit.stats.limits.studentised import FEW_UNITS, Spread
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SCAN_ROWS, Units
@@ -82,11 +82,23 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
         parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
         moments = cost_moments(*parts) if divided else None
+        if moments is not None and studentised:
+            _add_graded(moments, sample, plan, pairs)
         corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
         for holds, put in CHOICES:
             if holds(corner):
                 put(corner)
     return results
+
+
+def _add_graded(moments: CostMoments, sample: WholeSample, plan: SeriesPlan, pairs: Pairs) -> None:
+    """The moments of differences of means of several outcomes an example, which are studentised as costs are."""
+    for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
+        if sample.metrics[m].of_cost:
+            continue
+        on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (pairs.effective[number, m] >= FEW_PAIRS))
+        spread = _spread(sample, pairs, (number, plan.references[number]), m, on)
+        moments.second[number + 1, m, on], moments.third[number + 1, m, on] = spread.second, spread.third
 
 
 def _bootstrap(corner: _Corner) -> None:
@@ -115,37 +127,74 @@ def _few_events(corner: _Corner) -> None:
 
 
 def _few_pairs(corner: _Corner) -> None:
-    """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
+    """Intervals of differences of rates on the same examples: those below twenty discordant pairs, and limits that
+    reach at least as far from there on.
 
-    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
-    outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
-    known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
+    Of outcomes of 0 and 1 these are Tango's, with the mid-p or Tango's own test. Where policies are known of different
+    examples, Newcombe's where both have few events or nearly all examples are the same. Of means of several outcomes
+    an example see `_graded_pairs`.
     """
     sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
-            few, graded = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
-            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~graded)
-            on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
+            known = ~np.isnan(pairs.discordant[number, m]) & (sample.counts[m] > 1) & plan.valued[m]
+            on = np.flatnonzero(known & ~pairs.graded[number, m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
+                few = one + two < FEW_PAIRS
                 trials = _trials_of_pairs(corner, m, on, number, reference)
                 times = trials / sample.counts[m, on]
-                one, two = one * times, two * times
-                tables, place = np.unique(np.stack([one, two, trials]), axis=1, return_inverse=True)
-                low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
-                p_values, few = score_p(one, two), few[on]
-                counted = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
-                tests = np.where(graded[on[few]], p_values[few], counted)
-                results.put(slot, m, on[few], low[few], high[few], tests, "tango")
-                results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
+                low, high = _tango(one * times, two * times, trials, settings.level)
+                results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
+                one, two = (one * times)[~few], (two * times)[~few]
+                results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
+            _graded_pairs(corner, slot, m, np.flatnonzero(known & pairs.graded[number, m]))
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
                 if (mine and other) or pairs.unlike[number, m, p] < FEW_PAIRS:
                     limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
+
+
+def _graded_pairs(corner: _Corner, slot: Slot, m: int, on: Ints) -> None:
+    """Differences d of means of several outcomes an example: Student's limits, and where these end too soon others that
+    reach as far.
+
+    Those of the studentised bootstrap, which a sample with few total losses needs. Where the examples are worth fewer
+    than twenty of one size, (Σ|d|)²/Σd², Tango's with so many discordant pairs, marked.
+    """
+    if not len(on):
+        return
+    sample, pairs, results, level = corner.sample, corner.pairs, corner.results, corner.settings.level
+    number, n = slot[1], sample.counts[m, on].astype(np.float64)
+    at = number, m, on
+    spread = _spread(sample, pairs, (number, corner.plan.references[number]), m, on)
+    few = pairs.effective[at] < FEW_PAIRS
+    limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
+    low, high, p_value = (end[few] for end in limits)
+    results.put(slot, m, on[few], low, high, p_value, "tango")
+    results.widen(slot, m, on[~few], *(end[~few] for end in limits))
+    squares = pairs.squares[at][few]
+    scale = (pairs.first[at] + pairs.second[at])[few] / np.where(squares > 0, squares, 1.0)
+    one, two = scale * pairs.first[at][few], scale * pairs.second[at][few]
+    low, high = _tango(one, two, np.where(squares > 0, scale * n[few], n[few]), level)
+    results.widen(slot, m, on[few], low, high, score_p(one, two))
+
+
+def _spread(sample: WholeSample, pairs: Pairs, against: tuple[int, int], m: int, on: Ints) -> Spread:
+    """The spread of differences to a reference, its number among all and its policy; of strata that within these."""
+    n = sample.counts[m, on].astype(np.float64)
+    spread = pairs.spread(against[0], m, on, n)
+    return spread if sample.units.strata is None else Spread(_within(sample, m, on, against[1]) / n, spread.third)
+
+
+def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
+    """Tango's limits; those of equal tables are computed once."""
+    tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
+    low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))
+    return low, high
 
 
 def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: int) -> Floats:
@@ -156,7 +205,7 @@ def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: 
     n = sample.counts[m, on].astype(np.float64)
     if sample.units.strata is None:
         return n
-    many = np.flatnonzero(pairs.discordant[number, m, on] >= FEW_PAIRS)
+    many = np.flatnonzero(pairs.first[number, m, on] + pairs.second[number, m, on] >= FEW_PAIRS)
     one, two = pairs.first[number, m, on[many]], pairs.second[number, m, on[many]]
     plain = one + two - (one - two) ** 2 / n[many]
     within = _within(sample, m, on[many], reference)
@@ -229,7 +278,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         low, high = (np.where(moving > 0, moving * np.exp(end / moving - 1), end) for end in (low, high))
     if slot[0] is SeriesKind.VALUE and f1:
         most = np.full(len(moving), np.inf)
-        trials = worth_in_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
+        trials = effective_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
         low, high = wilson_limits(moving * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
@@ -281,7 +330,7 @@ def _pairs_of_clusters(
         several = corner.sample.units.strata is not None
         most = np.where(graded | several, np.inf, corner.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
-        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
+        size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
         results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
@@ -321,7 +370,7 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
-"""Of a series of a metric: the policies, and the pairs of what is divided and what it is divided by."""
+"""A quotient of a metric's series: the policies, and the pairs of dividend and divisor."""
 
 
 def _quotients(corner: _Corner) -> None:
