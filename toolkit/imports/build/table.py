@@ -230,10 +230,6 @@ def _tables(
     marks = marks_of_mapping(plan)
     drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
-    if "contested" not in drop and "contested" not in examples.table.columns:
-        marked = frame.filter(pl.col("contested"))["example_id"].unique()
-        is_marked = pl.col("example_id").is_in(marked.implode())
-        tables["examples"] = examples.table.with_columns(contested=is_marked)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
         traces = frame.filter(pl.col("group") == group)
