@@ -139,5 +139,5 @@ class LogProb(VerifierSignal, TeacherForced):
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""
-        taken = logprobs if self.last is None else logprobs[-self.last :]
-        return float(taken.sum() if self.how == "sum" else taken.mean())
+        last_ones = logprobs if self.last is None else logprobs[-self.last :]
+        return float(last_ones.sum() if self.how == "sum" else last_ones.mean())

@@ -94,7 +94,7 @@ class LoggedPool:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
-    def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
+    def filled_scores(self, verifier: str, unscored: Unscored) -> np.ndarray:
         """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
         scores = self.scores[verifier]
         return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)

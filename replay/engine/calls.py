@@ -235,9 +235,9 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
 def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
-    for one in realizations:
-        extra = _extra_tokens(block, union(segment.calls for segment in one.segments), known)
-        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    for realization in realizations:
+        extra = _extra_tokens(block, union(segment.calls for segment in realization.segments), known)
+        tokens += np.where(realization.weight > 0, realization.weight * extra, 0.0)
     return tokens
 
 

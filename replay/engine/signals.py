@@ -79,7 +79,7 @@ class _Verifier(GateInput, source="verifier"):
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[tuple[str, str | None], CallMask] = {}
-        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]

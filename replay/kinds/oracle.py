@@ -280,8 +280,8 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
-    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
-    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:

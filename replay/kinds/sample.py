@@ -429,7 +429,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         """Scores that do not mean what the policy takes them for."""
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
-            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
             yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
         if self.abandon is not None:
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))

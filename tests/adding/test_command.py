@@ -102,7 +102,7 @@ def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
     before = files(home / "wide")
     refused(
         add(home, CHANCE + STATES, on="wide"),
-        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log 8: give them another `name`",
+        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log have 8: give them another `name`",
     )
     assert files(home / "wide") == before, "nothing was begun, the random scorer before it neither"
 

@@ -203,7 +203,7 @@ def test_records_under_a_key(bench: Bench, document: dict, records: str, answer:
 def test_records_that_are_not_there(bench: Bench) -> None:
     file = bench.folder / "run.json"
     file.write_text(json.dumps({"samples": [1]}), encoding="utf-8")
-    for records, wanted in (("sample", "has no list and no object under `sample`"), ("samples", "what is no object")):
+    for records, wanted in (("sample", "has no list and no object under `sample`"), ("samples", "that is no object")):
         assert wanted in refused(bench, f'\nrecords = "{records}"\n' + HEAD + TRACES, str(file))
     assert "is for JSON" in refused(bench, '\nrecords = "a"' + HEAD + TRACES, bench.rows([sample()], "a.csv"))
     assert "`records` is 'a b'; it takes the path" in refused(bench, '\nrecords = "a b"' + HEAD + TRACES)

@@ -137,11 +137,12 @@ def test_where_all_the_log_is_doubted_each_data_set_may_need_its_own_cure(bench:
     bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     apart = "others need another setting, so import these apart"
+    doubted = "({} of 22 of all that is doubted)".format
     assert warnings == [
         "WARNING: only 0 of 12 judged traces of `hashes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right (12 of 22 of all that is doubted); {apart}",
+        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right {doubted('12')}; {apart}",
         "WARNING: only 0 of 10 judged traces of `boxes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right (10 of 22 of all that is doubted); {apart}",
+        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right {doubted('10')}; {apart}",
     ]
 
 

@@ -355,7 +355,9 @@ def test_long_answers_are_compared_whole_and_held_by_their_hash(end: str, tmp_pa
     answers = [f"{LONG}4", "5", f"{LONG}{end}", "yes", "no"]
     put_all(tmp_path, whole(traces=traces(answer=answers, correct=[True, False, False, True, False])))
     example = f"answer `{LONG[:59]}…` of example `q1`"
-    line = f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which is judged differently before"
+    line = (
+        f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which an earlier trace judges differently"
+    )
     assert [problem.startswith(line) for problem in problems(tmp_path)] == [True] * (end == "4")
     held = pl.DataFrame({"answer": answers}).select(relations._shortened("answer")).to_series()
     assert held.str.len_bytes().max() < 100

@@ -38,7 +38,7 @@ def frontier(
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))

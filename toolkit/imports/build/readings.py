@@ -534,8 +534,8 @@ class _Sampled:
         of_these = condition & pl.col("example_id").is_in(chosen.implode())
         slots = collect(self.traces.filter(of_these).select("example_id", "trace_id"), self.log)
         few = max(1, min(each, most // max(count, 1)))
-        picked = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
-        rows = collect(self.traces.filter(pl.col("trace_id").is_in(picked.implode())), self.log)
+        trace_ids = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
+        rows = collect(self.traces.filter(pl.col("trace_id").is_in(trace_ids.implode())), self.log)
         return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")
 
 

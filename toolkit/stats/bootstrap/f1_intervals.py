@@ -257,9 +257,9 @@ def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floa
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]
-        used = np.unique(part.indices)
-        part, sums, last = part[:, used], np.zeros((part.shape[0], 0)), -1
-        for chunk, cut, rows in units.parts([scan.statistics[i] for i in used], ROWS):
+        numbers = np.unique(part.indices)
+        part, sums, last = part[:, numbers], np.zeros((part.shape[0], 0)), -1
+        for chunk, cut, rows in units.parts([scan.statistics[i] for i in numbers], ROWS):
             if chunk != last:
                 out[start : start + ROWS] += of(sums).sum(axis=1)
                 sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk

@@ -85,9 +85,9 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         if moments is not None and studentised:
             _add_graded(moments, sample, plan, pairs)
         corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
-        for holds, put in CHOICES:
+        for holds, choose in CHOICES:
             if holds(corner):
-                put(corner)
+                choose(corner)
     return results
 
 

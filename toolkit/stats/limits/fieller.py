@@ -76,8 +76,8 @@ def fieller_limits(
     ends = [_end(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
-    gone = np.isnan(ends[0]) | np.isnan(ends[1])
-    return np.where(gone, np.nan, ends[0]), np.where(gone, np.nan, ends[1])
+    missing = np.isnan(ends[0]) | np.isnan(ends[1])
+    return np.where(missing, np.nan, ends[0]), np.where(missing, np.nan, ends[1])
 
 
 def _end(pairs: PairMoments, critical: float, side: int) -> Floats:

@@ -229,8 +229,8 @@ def _mean_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
         if cost is not None:
             paid = np.where(tied & ~np.isnan(cost[choosing]), cost[choosing], np.inf)
         cheapest = paid.min(axis=0)
-        picked = np.argmax(tied & (paid <= cheapest + 1e-12 * np.abs(cheapest)), axis=0)
-        scores.append(quality[scoring][picked, np.arange(SPLITS)])
+        best = np.argmax(tied & (paid <= cheapest + 1e-12 * np.abs(cheapest)), axis=0)
+        scores.append(quality[scoring][best, np.arange(SPLITS)])
     known = np.concatenate(scores)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")

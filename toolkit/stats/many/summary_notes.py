@@ -58,14 +58,14 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
-        gone = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
-        if gone and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: no value for {_named(gone)}: it is unknown, or a division by 0"
-            yield note("no_ratio", text, gone, [metric.name])
-        elif gone and metric.column.cost:
-            text = f"{metric.column.label}: no value for {_named(gone)}: it is not logged for every call that they paid"
+        policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
+        if policies and metric.column.computed == "ratio":
+            text = f"{metric.column.label}: no value for {_named(policies)}: it is unknown, or a division by 0"
+            yield note("no_ratio", text, policies, [metric.name])
+        elif policies and metric.column.cost:
+            text = f"{metric.column.label}: no value for {_named(policies)}: not logged for every call that they paid"
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
-            yield note("not_logged", text, gone, [metric.name])
+            yield note("not_logged", text, policies, [metric.name])
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
