@@ -163,7 +163,7 @@ def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
 
 
 def _locations(study: LatentStudy) -> list[Panel]:
-    """Over the tokens of either end, a panel a layer."""
+    """Areas over the tokens of either end, a panel a layer."""
     areas = {(one.layer, one.token): one.pooled for one in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
@@ -221,7 +221,7 @@ def _suffixes(study: LatentStudy) -> list[Panel]:
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
-    """Over the temperature, a panel for each number of votes."""
+    """Accuracy over the temperature, a panel for each number of votes."""
     panels: list[Panel] = []
     for votes in sorted({one.votes for one in study.ablations.votes}):
         rows = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
