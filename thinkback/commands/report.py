@@ -30,13 +30,11 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    result = make(
-        log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level
-    )
-    result.save(out, width=size, force=force)
-    for sentence in result.lead:
+    page = make(log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level)
+    page.save(out, width=size, force=force)
+    for sentence in page.lead:
         _say(sentence)
-    for section in result.sections:
+    for section in page.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:
