@@ -94,11 +94,11 @@ class Contents:
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
-    def require_groups(self, by: str) -> None:
-        """A column of examples whose values make groups."""
-        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument('by')}")
+    def require_groups(self, by: str, name: str = "by") -> None:
+        """A column of examples whose values make groups; `name`: the argument that it is given as."""
+        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument(name)}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise UnsuitableError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
+            raise UnsuitableError(f"{argument(name)} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""

@@ -1,4 +1,4 @@
-"""From a log to a verifier in it, sealed with its record, and what that is worth: what the command does."""
+"""The way from a log to a verifier in it, sealed with its record and its quality, as the command goes it."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.passes import ReplayPlan
 from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
@@ -47,6 +48,11 @@ class Scratch:
 
 class Outcomes(Protocol):
     """The outcomes of a result's policies on the examples that it compares."""
+
+    @property
+    def examples(self) -> ExampleSet:
+        """The examples, those that are compared among them, and their strata."""
+        ...
 
     @property
     def labels(self) -> tuple[str, ...] | None: ...
