@@ -79,7 +79,7 @@ class _Verifier(GateInput, source="verifier"):
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[tuple[str, str | None], CallMask] = {}
-        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
@@ -224,15 +224,16 @@ def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndar
 
 
 def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
+    """Votes of the prediction / traces seen that vote, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
     seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
-    valid, word = seen & (pool.code >= 0), predicted(path.outcome)
-    votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
-    total = valid.sum(axis=1)
-    known = (total > 0) & (word >= 0) & ~pool.incomparable
+    nulls, word = seen & trajectory.nulls, predicted(path.outcome)
+    voting = (seen & (pool.code >= 0)) | nulls
+    votes = (voting & (pool.word == word[:, None])).sum(axis=1)
+    total = voting.sum(axis=1)
+    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 

@@ -185,7 +185,7 @@ def test_prices_are_of_the_tokens_that_were_written(small: Log) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "by its name scores traces after 4 tokens"),
+        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "whose name says 4 tokens"),
         ({"abandon": {"verifier": "early@4", "tokens": 0, "below": 0.5}}, "tokens"),
         ({"abandon": {"verifier": "early@4", "below": 0.5}}, "`abandon.tokens` is required"),
         ({"abandon": {"verifier": "nearly@4", "tokens": 4, "below": 0.5}}, "no verifier `nearly@4` for `abandon`"),

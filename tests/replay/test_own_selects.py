@@ -228,7 +228,10 @@ def test_other_orders(made: Log, order: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (Winner(), "select `Winner` of policy `p` looks ahead: its choice after step 2 changes when what comes later"),
+        (
+            Winner(),
+            "select `Winner` of policy `p` looks ahead: its choice after step 2 changes when later traces are removed",
+        ),
         (Widest(), "select `Widest` of policy `p` looks ahead: its choice after step 2 changes when"),
         (Early(), "select `Early` of policy `p` looks ahead: its choice after step 1 changes when"),
         (Fashion(), "select `Fashion` of policy `p` looks at other examples: its choices change when some of them are"),

@@ -136,7 +136,7 @@ def _sections(
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
-    real = [one for one in policies if not one.diagnostic]
+    real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
     whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
@@ -145,7 +145,7 @@ def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -
 
 def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
-    pools = {one.name: one.settings.get("pool") for one in policies}
+    pools = {policy.name: policy.settings.get("pool") for policy in policies}
     plain = [
         (not one.settings.get("expected"), number, one.name)
         for number, one in enumerate(policies)
@@ -262,7 +262,7 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
-    settings, sentences = {one.name: one.settings for one in result.policies}, []
+    settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
         traces, most = row.means.get("traces"), policy_settings.get("max_traces")
@@ -355,17 +355,17 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     verifier_areas = []
-    for one in areas:
-        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
-        if one.auc_within.estimate is not None:
-            notes.append(f"{_area(one.auc_within)} among traces of one example")
+    for area in areas:
+        notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
+        if area.auc_within.estimate is not None:
+            notes.append(f"{_area(area.auc_within)} among traces of one example")
         verifier_areas.append(
-            f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+            f"`{area.verifier}` {_area(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "The probability that a right trace of the compared examples scores above a wrong one: "
+            "A right trace of the compared examples scores above a wrong one with probability: "
             f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
@@ -378,7 +378,7 @@ def _assumptions(description: Description, result: Result) -> Iterator[str]:
     yield from (f"{_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
         yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
-    yield from (f"{_sentence(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+    yield from (f"{_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
@@ -425,7 +425,7 @@ class LogReport:
 
     def _repr_html_(self) -> str:
         html = "".join(map(paragraph, self.lead)) + "".join(
-            bullets(one.heading, one.sentences) for one in self.sections
+            bullets(section.heading, section.sentences) for section in self.sections
         )
         return html + "".join(short.html() for _, short, _ in self._tables())
 

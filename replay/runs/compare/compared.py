@@ -204,10 +204,10 @@ class ComparedPolicies:
         """Notes on the whole, and on sums of seconds where these are shown; intervals of single values are not."""
         names = set(metrics)
         return [
-            str(one)
-            for one in self.notes
-            if one.severity is Severity.NOTE
-            and (not one.metrics or (one.code == BATCHED_SECONDS and names & {*one.metrics}))
+            str(note)
+            for note in self.notes
+            if note.severity is Severity.NOTE
+            and (not note.metrics or (note.code == BATCHED_SECONDS and names & {*note.metrics}))
         ]
 
     def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
@@ -217,7 +217,7 @@ class ComparedPolicies:
         return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
 
     def _above(self) -> tuple[str, ...]:
-        warned = (str(one) for one in self.notes if one.severity is Severity.WARNING)
+        warned = (str(note) for note in self.notes if note.severity is Severity.WARNING)
         return (*[SIMULATED] * self.simulated, *warned)
 
     def _marks(self) -> tuple[tuple[str, str], ...]:

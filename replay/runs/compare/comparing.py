@@ -103,8 +103,8 @@ class _Whole:
         if len(sides) > 1:
             _check_same(sides, ids)
         some = None if len(ids) == len(sides[0].findings.examples) and len(sides) == 1 else ids
-        stores = [one.statistics(some) for one in outcomes]
-        labels = outcomes[0].labels if len({one.labels for one in outcomes}) == 1 else None
+        stores = [outcome.statistics(some) for outcome in outcomes]
+        labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
@@ -246,7 +246,7 @@ def _pairs(
 
     The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
     """  # fmt: skip
-    known = [one.name for one in sample.metrics]
+    known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)
