@@ -32,14 +32,14 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    result = make(
+    page = make(
         log, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, seed=seed,
         resamples=resamples, level=level,
     )  # fmt: skip
-    result.save(out, width=size, force=force)
-    for sentence in result.lead:
+    page.save(out, width=size, force=force)
+    for sentence in page.lead:
         _say(sentence)
-    for section in result.sections:
+    for section in page.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:

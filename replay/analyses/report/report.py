@@ -1,4 +1,4 @@
-"""From a log to a report: what it holds, what the standard suite reaches on it, and where the rest is lost."""
+"""The report of a log: what it holds, what the standard suite reaches on it, and where the rest is lost."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from toolkit.arguments import checks_arguments
+from toolkit.documents import at_home
 from toolkit.errors import (
     ExistsError,
     InvalidError,
@@ -292,7 +293,7 @@ class Result(Findings):
         samples of the same ones would show. A saved result that is there is replaced. Raises ThinkbackError where the
         folder holds something else or can't be written, or a loaded result has no such part.
         """
-        target = Path(directory).expanduser()
+        target = at_home(directory)
         if target.exists() and not target.is_dir():
             raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):

@@ -24,6 +24,7 @@ from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
+from toolkit.documents import at_home
 from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
@@ -338,7 +339,7 @@ def _addresses(result: Findings) -> Iterator[str]:
 
 def _relative(address: str) -> bool:
     """Whether a local address begins at the working directory, which may be gone."""
-    return address != IN_MEMORY and "://" not in address and not Path(address).expanduser().is_absolute()
+    return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
 
 def _without_log(result: Findings, table: str) -> ThinkbackError:
