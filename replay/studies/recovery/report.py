@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
+from replay.analyses.recommend.recommend import MEANINGS
 from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
@@ -29,8 +29,8 @@ from toolkit.stats import Settings, check_margin
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
     """What stands beside a verdict, before its sentences, and these."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
-    if study.recommendation.verdict == UNDECIDED:
-        yield NO_REASON
+    if study.recommendation.verdict in MEANINGS:
+        yield MEANINGS[study.recommendation.verdict]
     yield from study.recommendation.sentences
 
 
@@ -134,6 +134,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
         "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
         "together": setting.together, "verdict": study.recommendation.verdict,
+        "candidates": list(study.recommendation.candidates),
     }  # fmt: skip
 
 
