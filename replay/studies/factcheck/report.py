@@ -23,6 +23,7 @@ from replay.studies.factcheck.runs import (
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
+from replay.studies.factcheck.verdicts import VERDICTS, findings
 from replay.studies.kit.cells import told_left_out
 from replay.studies.kit.report import StudyReport, record_of, told_intervals, told_log
 from replay.studies.kit.sheet import Gap, Sheet, Surroundings, said_of, tables_of
@@ -31,6 +32,7 @@ from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
+from toolkit.stats import check_margin
 
 ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
 
@@ -44,10 +46,12 @@ def _run_record(study: Study) -> Mapping[str, Any]:
 def record(study: Study) -> dict[str, Any]:
     """What the study adds to it."""
     setting = study.setting
-    return {"where": None} | {name: getattr(setting, name) for name in ASKED} | {
+    added = {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
         "published": None if setting.published is None else setting.published.dataset,
+        "margin": setting.tolerated, "verdicts": [one.record() for one in findings(study)],
     }  # fmt: skip
+    return {"where": None} | {name: getattr(setting, name) for name in ASKED} | added
 
 
 def _replayed(study: Study) -> Iterator[str]:
@@ -108,7 +112,7 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
 
 
-SHEETS = (*MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
+SHEETS = (VERDICTS, *MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
@@ -130,6 +134,7 @@ def study_factcheck(
     orders: int = 10,
     random_seed: int = 20,
     dev: str | None = None,
+    margin: float = 0.01,
     where: str | None = None,
     seed: int = 0,
     resamples: int = 10_000,
@@ -144,12 +149,13 @@ def study_factcheck(
     `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
     is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
     tables 5.11 to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims
-    that are reported, by default those of the test split where there is one, and `dev` those to learn from. Figures
-    are `width` wide.
+    that are reported, by default those of the test split where there is one, and `dev` those to learn from. `margin`
+    is the loss of macro-F1 that verdicts tolerate. Figures are `width` wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
+    check_margin(margin)
     drawn = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
@@ -183,6 +189,7 @@ def study_factcheck(
         other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
         caps=tuple(dict.fromkeys(caps)),
         orders=orders,
+        tolerated=margin,
         dev=dev,
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
@@ -210,6 +217,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         draw=lambda: figures(studies, width),
         words={
             "What was replayed": said_of(studies, _replayed),
+            **{f"Verdicts{after(one)}": [found.sentence() for found in findings(one)] for one in studies},
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *said_of(studies, undone)],
         },

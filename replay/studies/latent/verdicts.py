@@ -11,6 +11,7 @@ import numpy as np
 from replay.analyses.strategies.frontier import Frontier
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import VotesByScore
+from replay.studies.kit.verdicts import Answer, answered, of_several
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
@@ -314,16 +315,6 @@ def gains_of(
     )  # fmt: skip
 
 
-class Answer(StrEnum):
-    """What an interval says of a question."""
-
-    YES = "yes"
-    NO = "no"
-    PARTLY = "yes and no"
-    UNDECIDED = "not decided"
-    UNASKED = "not asked"
-
-
 class _VerdictOn(StrEnum):
     """What is asked of a data set, as tables and reports write it."""
 
@@ -354,13 +345,6 @@ class Verdict:
     why: str = ""
 
 
-def answered(difference: PairedInterval) -> Answer:
-    """What one interval says of whether a difference is above 0."""
-    if difference.low is None or difference.high is None:
-        return Answer.UNDECIDED
-    return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
-
-
 def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
 
@@ -370,9 +354,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     answers = [answered(one.difference) for one in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
-    decision = {
-        (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
-    }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
+    decision = of_several(answers)
     decisive = min(down, key=_size) if decision is Answer.NO else max(up or gains, key=_size)
     plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
     rival = "a coin" if question is _VerdictOn.COIN else plain
