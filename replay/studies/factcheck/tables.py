@@ -59,10 +59,7 @@ def _saving(against: str) -> ValueOf:
     def value(of: MethodOfRun) -> ShownInterval | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
-        if saving is None:
-            return None
-        low, high = (None if end is None else -end for end in (saving.high, saving.low))
-        return ShownInterval(-saving.estimate, low, high)
+        return None if saving is None else saving.turned()
 
     return value
 

@@ -50,18 +50,11 @@ def _savings(study: Study) -> Iterator[Finding]:
         if saved is None:
             yield Finding(saving, Answer.UNASKED, why=UNSERVED)
         else:
-            turned = _turned(saved)
-            yield Finding(saving, answered(turned), turned, "%", f"{WORDS[metric]} saved")
+            yield Finding(saving, answered(saved.turned()), saved.turned(), "%", f"{WORDS[metric]} saved")
 
 
 def _subject(method: str) -> str:
     return WORDS.get(method, "surrogate-guided verification")
-
-
-def _turned(change: ShownInterval) -> ShownInterval:
-    """What is saved, of how much more is spent."""
-    low, high = (None if end is None else -end for end in (change.high, change.low))
-    return ShownInterval(-change.estimate, low, high)
 
 
 def _orders(fixed: FixedBudgets) -> Iterator[Finding]:

@@ -113,8 +113,10 @@ def _places(places: Sequence[str]) -> str:
     return ", ".join(places[:most]) + (f" and {len(places) - most} more" if len(places) > most else "")
 
 
-def findings_sheet(of: Callable[[Any], Iterable[Finding]], notes: Sequence[str], group: str = "Dataset") -> Sheet[Any]:
-    """The table of verdicts of a study."""
+def findings_sheet(
+    of: Callable[[Any], Iterable[Finding]], notes: Sequence[str], dataset: str = "Dataset"
+) -> Sheet[Any]:
+    """The table of verdicts of a study, `dataset` being the heading of its data sets; none where nothing is asked."""
 
     def rows(study: Any) -> Iterator[Row]:
         for one in of(study):
@@ -126,4 +128,4 @@ def findings_sheet(of: Callable[[Any], Iterable[Finding]], notes: Sequence[str],
         words("Verdict", "verdict"), intervals("Difference", "difference", 2, signed=True), words("Unit", "unit"),
         words("Decided by", "decided_by", drop=1),
     )  # fmt: skip
-    return Sheet("verdicts", "What the log says", ("Question",), columns, rows, tuple(notes), group)
+    return Sheet("verdicts", "What the log says", ("Question",), columns, rows, tuple(notes), dataset, optional=True)

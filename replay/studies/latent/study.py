@@ -97,9 +97,10 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """What the last `length` tokens tell: their log-probability, and the states of their places."""
+    """What the last `length` tokens tell of so many `traces`: their log-probability, and the states of their places."""
 
     length: int
+    traces: int
     logprob: Interval | None
     states: Interval | None
 
@@ -121,7 +122,7 @@ class Ablations:
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
     verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`:
     why something was not found, by what. `notes`: what all of them were fitted on. `places`: those that stand for all
-    where many fits are made.
+    where many fits are made; `measured`: how many traces all of these are measured on.
     """
 
     transfer: Mapping[str, Interval] = field(default_factory=dict)
@@ -138,9 +139,14 @@ class Ablations:
     entropy: VotesEntropy | None = None
     votes: tuple[VotesAt, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+    measured: int = 0
     notes: tuple[str, ...] = ()
 
 
+MOST_TRACES, MOST_PLACES, FEW_PLACES = 2_500, 16, 4
+"""Of each data set, pool and part; places that stand for all where many fits are made (those of a cell of the paper's
+figure 2), and where each is made for several seeds.
+"""
 LATENT = "latent"
 """The verifier that is studied where none is named."""
 TRAIN = "split = 'train'"
@@ -153,7 +159,10 @@ class LatentSetting:
     `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
     attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
     `trained`: how many training rows are among those to report, which `where` then leaves out.
-    `published`: whether the paper's numbers stand beside. `seeds`: how often the ablations fit each classifier.
+    `published`: whether the paper's numbers stand beside. `answered`: whether judged traces without an answer, which
+    are wrong ones, are left out everywhere. `seeds`: how often the ablations fit each classifier; `most`: the traces of
+    each data set, pool and part (trained on or measured) that they take, 0 for all; `positions`: the layers and tokens
+    that stand for all where many classifiers are fitted, 0 for all.
     """
 
     verifiers: tuple[str, ...]
@@ -164,7 +173,10 @@ class LatentSetting:
     where: str | None = None
     trained: int = 0
     published: bool = False
+    answered: bool = False
     ablations: bool = True
+    most: int = MOST_TRACES
+    positions: int = MOST_PLACES
     seeds: int = 3
     orders: int = 20
     settings: Settings = Settings()  # noqa: RUF009 -- frozen
@@ -282,9 +294,11 @@ def _studies(
 ) -> Iterator[LatentStudy]:
     drawn_at, kinds = temperatures(log), kinds_of(log)
     every = sorted(contents.pools)
-    fitted = {(one.dataset, one.pool): one for one in scored_traces(log, train, every)} if len(train) else {}
+    answered = setting.answered
+    trained = scored_traces(log, train, every, answered=answered) if len(train) else ()
+    fitted = {(one.dataset, one.pool): one for one in trained}
     by_dataset: dict[str, list[ScoredTraces]] = {}
-    for traces in scored_traces(log, ids, every):
+    for traces in scored_traces(log, ids, every, answered=answered):
         by_dataset.setdefault(traces.dataset, []).append(traces)
     for dataset, pool_traces in sorted(by_dataset.items()):
         pools = []
@@ -415,12 +429,6 @@ def _models_of(log: Log, dataset: str) -> dict[str, str]:
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
 """Of the classifiers of a cell of the paper's temperature study (section 4.2)."""
-MOST_PLACES, FEW_PLACES = 8, 4
-"""Places that stand for all where many fits are made, and where each is made for several seeds."""
-MOST_TRACES = 2_500
-"""Of each data set, pool, and part (trained on or measured)."""
-MOST_NUMBERS = 2**22
-"""Of the training rows of a fit: what long states leave of the traces."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
@@ -439,8 +447,10 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     own = place_probes.restricted(taken, taken.of("dataset", study.dataset))
     pool = _pool(study, own)
     main = place_probes.restricted(own, own.of("pool", pool))
-    few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
+    few = _places(main, study.asked.positions)
+    fewer = _spread(few, FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.at())
+    everywhere = place_probes.pooled(main, place_probes.joint(table), ~main.train)
     carried, read = _transfer(study, every, taken, pool, few, missing), _readers(study, pool, missing)
     return replace(
         found,
@@ -455,7 +465,8 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         shares=tuple(place_probes.by_share(main, fewer, study.asked.seeds, level)),
         suffixes=tuple(_suffixes(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
-        notes=tuple(_told(main, pool, few, taken.left_out)),
+        notes=tuple(_told(main, pool, few, taken.left_out, everywhere.interval(level))),
+        measured=int((~main.train & ~np.isnan(table).all(axis=1)).sum()),
     )
 
 
@@ -467,9 +478,10 @@ def _taken(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | N
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
     """None where either part has no trace of this data set."""
-    kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
-    most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
-    made = place_probes.placed_traces(study.log, states, train, reported, most, study.asked.settings.seed)
+    asked, reported = study.asked, matching(study.log, study.where, "where")
+    made = place_probes.placed_traces(
+        study.log, states, train, reported, asked.most, asked.settings.seed, answered=asked.answered
+    )
     if made is None:
         return None
     own = made.of("dataset", study.dataset)
@@ -482,10 +494,14 @@ def _pool(study: LatentStudy, own: PlacedTraces) -> str:
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
+def _places(traces: PlacedTraces, most: int) -> list[int]:
+    """At most so many places, of the paper's where there are more; all for 0."""
+    every = list(range(len(traces.places)))
+    return every if not most or len(every) <= most else _spread(_usual(traces.places), most)
+
+
 def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
-    """The paper's layers and tokens, where the states have any of both; all of few places, or of others."""
-    if len(places) <= MOST_PLACES:
-        return list(range(len(places)))
+    """The paper's layers and tokens, where the states have any of both; else all."""
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
@@ -497,12 +513,17 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
     return [numbers[at] for at in np.unique(chosen)]
 
 
-def _told(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int) -> Iterator[str]:
+def _told(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int, area: Interval) -> Iterator[str]:
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
-    yield f"where many are fitted, {len(few)} places stand for all: {', '.join(_place(main.places[at]) for at in few)}"
+    which = "all" if len(few) == len(main.places) else ", ".join(_place(main.places[at]) for at in few)
+    yield f"where many are fitted, of {len(few)} of {len(main.places)} places: {which}"
     if left_out:
-        yield f"{left_out:,} further traces are left out: those of questions drawn by the seed are enough"
+        width = "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"
+        yield (
+            f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
+            f"the interval of the AUC of all places together is {width} wide"
+        )
 
 
 def _place(place: tuple[int, int]) -> str:
@@ -567,7 +588,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     for name, one in made.items():
         alike = place_probes.restricted(one, one.keys["trace_id"].is_in(counts.implode()).to_numpy())
         if alike.train.any() and not alike.train.all():
-            table = place_probes.score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
+            table = place_probes.score_table(alike, alike.train, alike.at(_places(alike, study.asked.positions)))
             scores[name], traces = place_probes.joint(table), alike
     if traces is None:
         return {}
@@ -595,20 +616,31 @@ def _suffixes(
 ) -> Iterator[SuffixArea]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.asked.settings.level
-    size = int(traces.unit.max()) + 1
     scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
-    known = ~np.isnan(scores[1]) if scores else np.zeros(len(traces.right), bool)
     tokens = [-token for _, token in main.places if token < 0] if main is not None else []
     for length in range(1, min(LONGEST, max([*scores, *tokens], default=0)) + 1):
-        logprob = states = None
-        if length in scores:
-            logprob = pooled_area(scores[length][known], traces.right[known], traces.unit[known], size).interval(level)
-        if main is not None and table is not None:
+        states, logprob = None, scores.get(length)
+        if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
-            if within:
-                states = place_probes.pooled(main, place_probes.joint(table, within), ~main.train).interval(level)
-        if logprob is not None or states is not None:
-            yield SuffixArea(length, logprob, states)
+            own = np.where(main.train, np.nan, place_probes.joint(table, within))
+            states = _at_traces(traces, main.keys["trace_id"], own)
+        given = [~np.isnan(one) for one in (logprob, states) if one is not None]
+        known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both
+        if known.any():
+            areas = (None if one is None else _suffix_area(traces, one, known) for one in (logprob, states))
+            limits = [None if area is None else area.interval(level) for area in areas]
+            yield SuffixArea(length, int(known.sum()), *limits)
+
+
+def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> Influenced:
+    return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
+
+
+def _at_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
+    """Scores of other traces, by their ids, as those (N,) of these; NaN where they are not among them."""
+    known = pl.DataFrame({"trace_id": ids, "score": score})
+    joined = traces.trace.to_frame("trace_id").join(known, on="trace_id", how="left", maintain_order="left")
+    return joined["score"].fill_null(float("nan")).to_numpy()
 
 
 def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None:

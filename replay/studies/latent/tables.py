@@ -189,8 +189,17 @@ def _by_model(study: LatentStudy) -> Iterator[Row]:
 
 BY_MODEL = Sheet[LatentStudy](
     "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _by_model,
-    ("Each model's traces are scored by a verifier on its own hidden states.",), "Data set", number="2",
+    ("Each model's traces are scored by a verifier on its own hidden states.", _trace_lines), "Data set", number="2",
 )  # fmt: skip
+
+
+def _measured_lines(study: LatentStudy) -> Iterator[str]:
+    """What further fits are, and how many traces they are measured on."""
+    ablations = study.ablations
+    if ablations.measured:
+        verifier = f"a verifier here is the mean of {len(ablations.places)} classifiers of one place each"
+        yield f"{verifier}, which is not `{study.main.verifier}`; measured on {ablations.measured:,} traces"
+
 
 OWN, OTHER = "phi_lilave_auc", "llama_lilave_auc"
 
@@ -207,7 +216,7 @@ def _readers(study: LatentStudy) -> Iterator[Row]:
 READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
     (intervals("states of its own", OWN, 3), intervals("states of the other", OTHER, 3)), _readers,
-    (), "Data set", number="3",
+    (_measured_lines,), "Data set", number="3",
 )  # fmt: skip
 
 
@@ -231,7 +240,7 @@ def _trained(study: LatentStudy) -> Iterator[Row]:
 
 TRANSFER = Sheet[LatentStudy](
     "table_4", "AUC of verifiers on the test rows of every data set", (), _tested, _trained,
-    ("Rows: what the verifier was trained on.",), "Trained on", number="4",
+    ("Rows: what the verifier was trained on.", _measured_lines), "Trained on", number="4",
 )  # fmt: skip
 
 PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
@@ -294,7 +303,7 @@ def _interval_lines(study: LatentStudy) -> Iterator[str]:
 
 
 def _pool_lines(study: LatentStudy) -> Iterator[str]:
-    text = f"areas and picks: of `{study.main.pool}`"
+    text = f"areas and picks: of {len(study.main.traces.right):,} traces of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
         text += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
@@ -362,6 +371,11 @@ CONDITIONAL = Sheet[LatentStudy](
 )  # fmt: skip
 
 
+def _question_lines(study: LatentStudy) -> Iterator[str]:
+    if study.strategies is not None:
+        yield f"of {len((study.scored or study.strategies).unit):,} questions"
+
+
 def _scored_lines(study: LatentStudy) -> Iterator[str]:
     if study.scored is not None and SELECTED in study.missing:
         yield study.missing[SELECTED]
@@ -371,7 +385,7 @@ SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
     (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
     lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
-    ("Intervals hold for every n of a strategy at once.", _scored_lines), "Data set",
+    ("Intervals hold for every n of a strategy at once.", _question_lines, _scored_lines), "Data set",
     optional=True,
 )  # fmt: skip
 
@@ -395,8 +409,9 @@ def _fitted(
     """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
 
     def told(study: LatentStudy) -> Sequence[str]:
-        reason = study.ablations.missing.get(missing)
-        return [] if reason is None else [f"no rows: {reason}"]
+        reason, measured = study.ablations.missing.get(missing), study.ablations.measured
+        count = [f"measured on {measured:,} traces"] if measured and missing in what.FITTED else []
+        return count if reason is None else [f"no rows: {reason}"]
 
     return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", optional=True, printed=printed)
 
@@ -474,7 +489,8 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
-        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried, "",
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
+        what.LOCATIONS,
         "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
         "the same traces",
     ),
@@ -494,9 +510,11 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
-        (intervals("log-probability", "logprob", 3, interval_of("logprob")),
+        (numbers("traces", "traces", 0, attrgetter("traces")),
+         intervals("log-probability", "logprob", 3, interval_of("logprob")),
          intervals("states of these tokens", "states", 3, interval_of("states"))),
         lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
+        "both are of the same traces, those that have both",
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),
@@ -510,7 +528,8 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),),
+        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),
+         numbers("questions", "questions", 0, attrgetter("accuracy.n"))),
         lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
         printed=False,
     ),

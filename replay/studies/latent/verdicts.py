@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import polars as pl
 
 from replay.analyses.strategies.frontier import Frontier
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
@@ -137,6 +138,7 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
         return traces
     return replace(
         traces,
+        trace=traces.trace.filter(pl.Series(on)),
         example=unit_numbers(traces.example[on]),
         unit=unit_numbers(traces.unit[on]),
         right=traces.right[on],

@@ -18,6 +18,7 @@ from replay.studies.kit.sheet import said_of
 from replay.studies.recovery.figures import FIGURES, missing_figures
 from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
 from replay.studies.recovery.tables import tables
+from replay.studies.recovery.verdicts import findings
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
 from toolkit.log import AnyLog, check_log, open_log
@@ -106,6 +107,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     words["What was replayed"] = said_of(studies, _replayed)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
+        words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
         words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
@@ -135,6 +137,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
         "together": setting.together, "verdict": study.recommendation.verdict,
         "candidates": list(study.recommendation.candidates),
+        "verdicts": [one.record() for one in findings(study)],
     }  # fmt: skip
 
 

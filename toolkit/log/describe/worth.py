@@ -1,6 +1,6 @@
 """What verifiers are worth: how well each tells right traces from wrong ones, beside what costs nothing to know.
 
-Everything is measured on the same traces, those with an answer and a verdict, and compared in pairs. An area below one
+Everything is measured on the same traces, those with a verdict, and compared in pairs. An area below one
 half is what it is: it is not turned round. `worth_of_log` measures those of a log; `worth_rows` are the numbers as a
 frame, and `worth_tables` tables for people.
 """
@@ -175,7 +175,9 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
         prior=(pl.col("right").sum() + PRIOR_WEIGHT * base) / (pl.len() + PRIOR_WEIGHT)
     )
     joined = (
-        traces.answers.cast(pl.String).to_frame("answer").join(shares, on="answer", how="left", maintain_order="left")
+        traces.answers.cast(pl.String)
+        .to_frame("answer")
+        .join(shares, on="answer", how="left", nulls_equal=True, maintain_order="left")
     )
     return joined["prior"].fill_null(base).to_numpy()
 
@@ -379,7 +381,7 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
         TableColumn("remark", key="remark", beneath=True),
     )
     below = (
-        f"{worth.questions:,} questions, {worth.traces:,} judged traces with an answer, {worth.right:.1%} of them "
+        f"{worth.questions:,} questions, {worth.traces:,} judged traces, {worth.right:.1%} of them "
         f"right, of {which}; intervals of 95 %, by question or cluster",
         f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared" * (worth.left_out > 0),
         f"Δ AUC, Δ within: less those of `{worth.reference}`, on the traces that both score" * bool(worth.reference),
