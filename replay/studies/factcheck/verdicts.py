@@ -65,7 +65,7 @@ def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
     for order, called in (("surrogate", "the surrogate's order"), ("generation", "generation order")):
         for against, words in ORDERS.items():
             if order == "surrogate" or against == BEST_OF_N:
-                by_k = {f"k = {k}": gap.points for k, gap in gaps(fixed.made, order, against).items()}
+                by_k = {f"k = {k}": gap.points for k, gap in gaps(fixed.budgets, order, against).items()}
                 yield ever(f"does {called} beat {words} at any budget ({fixed.name})", by_k, "macro-F1")
     moved = {
         f"k = {at.k}, unseen = {at.unseen:g}": at.to_usual.points
