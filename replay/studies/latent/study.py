@@ -459,14 +459,17 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     table = place_probes.score_table(main, main.train, main.at())
     everywhere = place_probes.pooled(main, place_probes.joint(table), ~main.train)
     transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
+    by_temperature = tuple(_temperatures(study, dataset_traces, few, missing, others))
+    raised = _raised(level, others + sum(one.behind is not None for one in by_temperature))
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
         readers={name: area.interval(level) for name, area in read.items()},
-        transfer_behind=_behind(transferred, study.dataset, level),
-        readers_behind=_behind(read, study.states, level),
+        transfer_behind=_behind(transferred, study.dataset, raised),
+        readers_behind=_behind(read, study.states, raised),
         locations=place_probes.location_map(main, table, level),
-        temperatures=tuple(_temperatures(study, dataset_traces, few, missing)),
+        temperatures=by_temperature,
         models=tuple(_models(study, main, missing)),
         sizes=tuple(place_probes.by_questions(main, fewer, study.setting.seeds, level)),
         shares=tuple(place_probes.by_share(main, fewer, study.setting.seeds, level)),
@@ -538,8 +541,9 @@ def _place(place: tuple[int, int]) -> str:
 
 
 def _temperatures(
-    study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str]
+    study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
 ) -> Iterator[TemperatureArea]:
+    """`others`: further differences that the limits of these have to hold with at once."""
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
@@ -552,10 +556,15 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.own_less(areas, level)
+    behind = place_probes.own_less(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
+
+
+def _raised(level: float, count: int) -> float:
+    """The level of each of so many intervals that hold at once (Bonferroni)."""
+    return 1 - (1 - level) / max(count, 1)
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:

@@ -272,8 +272,8 @@ EVERY_SIGNAL = Sheet[LatentStudy](
         intervals("ahead within", "ahead_within", 3, signed=True, drop=2),
     ),
     _signals,
-    ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score. Within: "
-     "mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
+    ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score, each by "
+     "itself. Within: mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
     "Data set",
 )  # fmt: skip
 
@@ -496,7 +496,7 @@ ABLATION_SHEETS = (
         (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
         what.LOCATIONS,
         "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
-        "the same traces",
+        "the same traces; its limits hold for all rows of a data set at once (Bonferroni)",
     ),
     _fitted(
         "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED,
