@@ -29,6 +29,21 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
 
 
+def _classes(study: Study) -> Iterator[Row]:
+    """Claims of each split by gold label (table 4.1)."""
+    for (split,), part in study.classes.partition_by("split", as_dict=True, maintain_order=True).items():
+        by_label = dict(part.select("label", "claims").iter_rows())
+        yield Row((split,), values={**by_label, "claims": sum(by_label.values())})
+
+
+CLAIMS_BY_CLASS = Sheet[Study](
+    "table_4_1", "Claims by class and split", ("Split",),
+    lambda studies: [
+        *(numbers(label, label, 0) for label in dict.fromkeys(one for study in studies for one in study.labels)),
+        numbers("All", "claims", 0),
+    ],
+    _classes, ("by gold label; all: with claims without one",), "Dataset", "4.1",
+)  # fmt: skip
 ValueOf = Callable[[MethodOfRun], Value]
 
 
@@ -241,6 +256,7 @@ BASELINES, STOPPING = (TOP, VOTE, BEST), (BEST, ADAPTIVE)
 LATENCY = "Latency, summed runtime and cost"
 GUIDED = "Trace attempts and verifier-call savings from surrogate guidance"
 MAIN_TABLES = (
+    CLAIMS_BY_CLASS,
     _sheet("5.1", "Baseline comparison", BASELINES, quality, IN_BRACKETS),
     _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, IN_BRACKETS),
     _sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -151,15 +152,22 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
     )
 
 
+def fitting_records(log: Log) -> dict[str, Mapping[str, Any]]:
+    """What the manifest says of each verifier that was fitted on hidden states or inputs of the log."""
+    return {name: entry for name, entry in _verifier_records(log) if entry.get("kind") == FITTED}
+
+
 def kinds_of(log: Log) -> dict[str, str]:
     """What kind each verifier is of, as the manifest says: `logprob`, `reflection`, `judge`, `fitted` and so on."""
-    kinds: dict[str, str] = {}
+    return {name: entry["kind"] for name, entry in _verifier_records(log) if isinstance(entry.get("kind"), str)}
+
+
+def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for part in source_parts(log.manifest.source if log.manifest is not None else None):
         section = part.get("verifiers")
         for name, entry in section.items() if isinstance(section, Mapping) else ():
-            if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str):
-                kinds[name] = entry["kind"]
-    return kinds
+            if isinstance(entry, Mapping):
+                yield name, entry
 
 
 def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
