@@ -61,8 +61,9 @@ def test_the_study_answers_the_questions_of_the_thesis(tmp_path: Path) -> None:
     assert any(question.startswith("does the surrogate's order depend on `unseen`") for question in rows)
     with (tmp_path / "out" / "table_4_1.csv").open(encoding="utf-8") as file:
         (split,) = csv.DictReader(line for line in file if not line.startswith("#"))
-    assert [int(float(split[key])) for key in ("True", "False", "Conflicting", "claims")] == [60, 91, 49, 200]
     (study,) = report.parts
+    assert sorted(int(float(split[key])) for key in study.labels) == [49, 60, 91]
+    assert int(float(split["claims"])) == 200
     change = study.main.change("adaptive stopping", "operations", "exhaustive best-of-n")
     assert float(saved["difference"]) == pytest.approx(-change.estimate)
     assert len(
