@@ -189,8 +189,8 @@ def score_tables(
     tables = [np.full((len(traces.right), len(traces.places)), np.nan) for _ in trains]
     for place, trace, state in rows:
         mask, right, unit = ~traces.train[trace], traces.right[trace], traces.unit[trace]
-        for table, train, own in zip(tables, trains, each, strict=True):
-            scores = _probe_scores(state, right, unit, train[trace], mask, own)
+        for table, train, fit in zip(tables, trains, each, strict=True):
+            scores = _probe_scores(state, right, unit, train[trace], mask, fit)
             if scores is not None:
                 table[trace[mask], place] = scores
     return tables
@@ -371,8 +371,8 @@ def _each(
     tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.at(places)))
     for size, masks in drawn.items():
         areas = [pooled(traces, joint(next(tables)), ~traces.train) for _ in masks]
-        if (found := _seeded(areas, level)) is not None:
-            yield SeededArea(size, int(masks[0].sum()), *found)
+        if (spread := _seeded(areas, level)) is not None:
+            yield SeededArea(size, int(masks[0].sum()), *spread)
 
 
 def by_model(

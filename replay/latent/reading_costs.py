@@ -16,7 +16,7 @@ from toolkit.log import Log, collect
 from toolkit.log.contract.left_out import source_parts
 from toolkit.notes import Note, note
 
-SECTION, SECONDS = "hidden_states", "wall_clock_s"
+_SECTION, _SECONDS = "hidden_states", "wall_clock_s"
 
 
 def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
@@ -28,11 +28,11 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     """
     records = list(_records(log.manifest.source if log.manifest is not None else None, states))
     reader = next((one["model"] for one in records if isinstance(one.get("model"), str)), "")
-    read = log.scan(f"{SECTION}/{states}", ["trace_id"]).unique()
+    read = log.scan(f"{_SECTION}/{states}", ["trace_id"]).unique()
     written = log.scan("traces", ["trace_id", "model", "prompt_tokens", "completion_tokens"])
     frame = collect(written.join(read, on="trace_id", how="semi"), log).sort("trace_id")
     length = pl.col("prompt_tokens") + pl.col("completion_tokens")
-    known = [one[SECONDS] for one in records if isinstance(one.get(SECONDS), int | float)]
+    known = [one[_SECONDS] for one in records if isinstance(one.get(_SECONDS), int | float)]
     seconds = float(sum(known)) if known and len(known) == len(records) else None
     of_pass = pl.lit(seconds, pl.Float64)
     share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())
@@ -49,7 +49,7 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
 def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
     """What the manifest says of the passes that kept states under a name."""
     for part in source_parts(source):
-        section = part.get(SECTION)
+        section = part.get(_SECTION)
         entry = section.get(states) if isinstance(section, Mapping) else None
         if isinstance(entry, Mapping):
             yield entry

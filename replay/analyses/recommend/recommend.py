@@ -49,15 +49,15 @@ EQUAL_VOTES = (
     "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
     "One sample is a vote of 1."
 )
-WHICH_UNDECIDED = (
+_WHICH_UNDECIDED = (
     "Change what is served: other policies are shown to be more accurate than the base attempt. Which of them to serve "
     "is undecided."
 )
-NO_REASON = (
+_NO_REASON = (
     "Undecided: nothing is shown to be more accurate than the base attempt, nor an action to flip more than it fixes. "
     "So these examples are no reason to change what is served."
 )
-MEANINGS = {CHANGE: WHICH_UNDECIDED, UNDECIDED: NO_REASON}
+MEANINGS = {CHANGE: _WHICH_UNDECIDED, UNDECIDED: _NO_REASON}
 """What a verdict that names no policy means to those who serve."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
@@ -518,8 +518,8 @@ def weigh(
     before = order[: order.index(verdict)] if verdict in order else order
     open_ = sorted((e for e in evidence if e.needed is not None and e.verdict in before), key=lambda e: e.needed or 0)
     needed = open_[0].needed if open_ else None
-    told = [e.sentence for e in evidence if e.verdict != CHANGE or e.holds or (not candidates and e.policy == most)]
-    sentences = [*level_with, *told, *unjudged]
+    lines = [e.sentence for e in evidence if e.verdict != CHANGE or e.holds or (not candidates and e.policy == most)]
+    sentences = [*level_with, *lines, *unjudged]
     sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
     do = ("example does" if n == 1 else "examples do") + " not decide" + (" which" if candidates else "")

@@ -34,7 +34,7 @@ from toolkit.stats.metrics.outcomes import Store
 from toolkit.work_places import scratch_folder
 
 OUTCOMES = "outcomes.parquet"
-LIMITS = ("difference", "low", "high", "p_value")
+_LIMITS = ("difference", "low", "high", "p_value")
 SECONDS = (50, 95, 99)
 """Percentiles of the seconds of a path."""
 
@@ -153,17 +153,17 @@ class Summariser:
         place = {name: at for at, name in enumerate(names) if sample.has[number][at]}
         known = [pair for pair in pairs if place.keys() >= set(pair)]
         if not known:
-            schema = dict.fromkeys(("policy", "baseline"), pl.String) | dict.fromkeys(LIMITS, pl.Float64)
+            schema = dict.fromkeys(("policy", "baseline"), pl.String) | dict.fromkeys(_LIMITS, pl.Float64)
             return pl.DataFrame(schema=schema)
         policies, baselines = zip(*known, strict=True)
         first, second = (np.array([place[name] for name in side]) for side in (policies, baselines))
-        made = pair_differences(sample, store, number, (first, second), self.settings)
-        limits = {name: pl.Series(getattr(made, name), nan_to_null=True) for name in LIMITS}
+        tests = pair_differences(sample, store, number, (first, second), self.settings)
+        limits = {name: pl.Series(getattr(tests, name), nan_to_null=True) for name in _LIMITS}
         frame = pl.DataFrame({"policy": policies, "baseline": baselines, **limits})
         withheld = frame.filter(pl.col("low").is_null()).select("policy", "baseline").rows()
         if not withheld:
             return frame
-        settings = replace(self.settings, level=made.level)
+        settings = replace(self.settings, level=tests.level)
         single = differences(
             store, names, metric, withheld, labels=self.outcomes.labels, columns=self.columns, settings=settings
         )

@@ -221,7 +221,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         draw=lambda: figures(studies, width),
         words={
             "What was replayed": merge_notes(studies, _replayed),
-            **{f"Verdicts{after(one)}": [found.sentence() for found in findings(one)] for one in studies},
+            **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *merge_notes(studies, undone)],
         },

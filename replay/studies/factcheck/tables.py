@@ -36,7 +36,7 @@ def _classes(study: Study) -> Iterator[Row]:
         yield Row((split,), values={**by_label, "claims": sum(by_label.values())})
 
 
-CLAIMS_BY_CLASS = Sheet[Study](
+_CLAIMS_BY_CLASS = Sheet[Study](
     "table_4_1", "Claims by class and split", ("Split",),
     lambda studies: [
         *(numbers(label, label, 0) for label in dict.fromkeys(one for study in studies for one in study.labels)),
@@ -256,7 +256,7 @@ BASELINES, STOPPING = (TOP, VOTE, BEST), (BEST, ADAPTIVE)
 LATENCY = "Latency, summed runtime and cost"
 GUIDED = "Trace attempts and verifier-call savings from surrogate guidance"
 MAIN_TABLES = (
-    CLAIMS_BY_CLASS,
+    _CLAIMS_BY_CLASS,
     _sheet("5.1", "Baseline comparison", BASELINES, quality, IN_BRACKETS),
     _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, IN_BRACKETS),
     _sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),

@@ -12,14 +12,14 @@ from replay.studies.factcheck.study import FixedBudgets, Study
 from replay.studies.kit.verdicts import Answer, Finding, answered, ever, findings_sheet, loses
 from toolkit.show import ShownInterval
 
-METRIC = "macro_f1"
-STEPS = ((ADAPTIVE, BEST, "operations"), (SURROGATE, ADAPTIVE, "verifications"))
+_METRIC = "macro_f1"
+_STEPS = ((ADAPTIVE, BEST, "operations"), (SURROGATE, ADAPTIVE, "verifications"))
 """What each of the two methods is to save over the one before."""
-WORDS = {BEST: "verifying everything", ADAPTIVE: "adaptive stopping", "operations": "operations",
+_WORDS = {BEST: "verifying everything", ADAPTIVE: "adaptive stopping", "operations": "operations",
          "verifications": "verifier calls"}  # fmt: skip
-ORDERS = {"generation": "generation order", "random, expected": "the mean of random orders", BEST_OF_N: WORDS[BEST]}
+_ORDERS = {"generation": "generation order", "random, expected": "the mean of random orders", BEST_OF_N: _WORDS[BEST]}
 """What the surrogate's order is held against, under the same number of verifier calls or under all."""
-UNSERVED = "the log cannot serve both"
+_UNSERVED = "the log cannot serve both"
 
 
 def findings(study: Study) -> Iterator[Finding]:
@@ -34,27 +34,27 @@ def _savings(study: Study) -> Iterator[Finding]:
     result, margin = study.main.result, study.setting.tolerated
     limits = {}
     if result is not None:
-        rows = result.summariser.together(METRIC, [(method, against) for method, against, _ in STEPS]).iter_rows()
+        rows = result.summariser.together(_METRIC, [(method, against) for method, against, _ in _STEPS]).iter_rows()
         limits = {(method, against): ShownInterval(*ends) for method, against, *ends, _ in rows}
     units = 0 if result is None else resampling_units(result.examples).n_unique()
-    level = 1 - (1 - study.setting.settings.level) / len(STEPS)
+    level = 1 - (1 - study.setting.settings.level) / len(_STEPS)
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
-    for method, against, metric in STEPS:
-        loss = f"does {_subject(method)} lose more than {points} of macro-F1 to {WORDS[against]}"
-        saving = f"does it save {WORDS[metric]}" + (" beyond it" if against == ADAPTIVE else "")
+    for method, against, metric in _STEPS:
+        loss = f"does {_subject(method)} lose more than {points} of macro-F1 to {_WORDS[against]}"
+        saving = f"does it save {_WORDS[metric]}" + (" beyond it" if against == ADAPTIVE else "")
         lost, saved = limits.get((method, against)), study.main.change(method, metric, against, level)
         if lost is None:
-            yield Finding(loss, Answer.UNASKED, why=UNSERVED)
+            yield Finding(loss, Answer.UNASKED, why=_UNSERVED)
         else:
             yield Finding(loss, loses(lost, margin, units), lost.times(100), decided_by="macro-F1")
         if saved is None:
-            yield Finding(saving, Answer.UNASKED, why=UNSERVED)
+            yield Finding(saving, Answer.UNASKED, why=_UNSERVED)
         else:
-            yield Finding(saving, answered(saved.turned()), saved.turned(), "%", f"{WORDS[metric]} saved")
+            yield Finding(saving, answered(saved.turned()), saved.turned(), "%", f"{_WORDS[metric]} saved")
 
 
 def _subject(method: str) -> str:
-    return WORDS.get(method, "surrogate-guided verification")
+    return _WORDS.get(method, "surrogate-guided verification")
 
 
 def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
     Limits hold for all orders and budgets of the pool at once.
     """
     for order, called in (("surrogate", "the surrogate's order"), ("generation", "generation order")):
-        for against, words in ORDERS.items():
+        for against, words in _ORDERS.items():
             if order == "surrogate" or against == BEST_OF_N:
                 by_k = {f"k = {k}": gap.points for k, gap in gaps(fixed.budgets, order, against).items()}
                 yield ever(f"does {called} beat {words} at any budget ({fixed.name})", by_k, "macro-F1")
@@ -73,9 +73,9 @@ def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
         if at.to_usual is not None and at.label_score == "mean" and at.unseen != USUAL_UNSEEN
     }
     question = f"does the surrogate's order depend on `unseen` ({fixed.name})"
-    found = ever(question, moved, f"macro-F1 less that with unseen = {USUAL_UNSEEN:g}")
-    depends = {Answer.NO: Answer.YES, Answer.PARTLY: Answer.YES}.get(found.answer, found.answer)
-    yield Finding(question, depends, found.difference, decided_by=found.decided_by, why=found.why)
+    moves = ever(question, moved, f"macro-F1 less that with unseen = {USUAL_UNSEEN:g}")
+    depends = {Answer.NO: Answer.YES, Answer.PARTLY: Answer.YES}.get(moves.answer, moves.answer)
+    yield Finding(question, depends, moves.difference, decided_by=moves.decided_by, why=moves.why)
 
 
 VERDICTS = findings_sheet(

@@ -22,7 +22,7 @@ class Answer(StrEnum):
     UNASKED = "not asked"
 
 
-class Limits(Protocol):
+class _Limits(Protocol):
     """Both ends of an interval, or neither."""
 
     @property
@@ -32,7 +32,7 @@ class Limits(Protocol):
     def high(self) -> float | None: ...
 
 
-def answered(difference: Limits) -> Answer:
+def answered(difference: _Limits) -> Answer:
     """What one interval says of whether a difference is above 0."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
@@ -49,7 +49,7 @@ def of_several(answers: Iterable[Answer]) -> Answer:
     return next((one for one in (Answer.YES, Answer.NO) if one in there), Answer.UNDECIDED)
 
 
-def loses(difference: Limits, margin: float, units: int) -> Answer:
+def loses(difference: _Limits, margin: float, units: int) -> Answer:
     """Whether a difference is a loss of more than a margin; no where the lower end rules one out."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
@@ -102,10 +102,12 @@ def ever(question: str, gaps: Mapping[str, ShownInterval], against: str) -> Find
     decision = of_several(answers.values())
     up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))
     decisive = min(down, key=lambda place: gaps[place].estimate) if decision is Answer.NO else None
-    shown = decisive or max(up or gaps, key=lambda place: gaps[place].estimate)
+    decider = decisive or max(up or gaps, key=lambda place: gaps[place].estimate)
     sides = (("above", up), ("below", down))
     where = "; ".join(f"{side} at {_places(places)}" for side, places in sides if places)
-    return Finding(question, decision, gaps[shown], decided_by=f"{against}, {shown}" + (f"; {where}" if where else ""))
+    return Finding(
+        question, decision, gaps[decider], decided_by=f"{against}, {decider}" + (f"; {where}" if where else "")
+    )
 
 
 def _places(places: Sequence[str]) -> str:

@@ -640,8 +640,8 @@ def _suffixes(
         states, logprob = None, scores.get(length)
         if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
-            own = np.where(main.train, np.nan, place_probes.joint(table, within))
-            states = _at_traces(traces, main.keys["trace_id"], own)
+            measured_scores = np.where(main.train, np.nan, place_probes.joint(table, within))
+            states = _at_traces(traces, main.keys["trace_id"], measured_scores)
         given = [~np.isnan(one) for one in (logprob, states) if one is not None]
         known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both
         if known.any():

@@ -419,7 +419,7 @@ def _fitting(study: LatentStudy) -> Iterator[Row]:
             yield Row((name,), values=values)
 
 
-FITTING = Sheet[LatentStudy](
+_FITTING = Sheet[LatentStudy](
     "fitting", "What fitting the verifiers took", ("Verifier",),
     (
         numbers("questions", "questions", 0), numbers("states", "states", 0), numbers("training, s", "training", 1),
@@ -569,7 +569,7 @@ ABLATION_SHEETS = (
     ),
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""
-SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS, FITTING)
+SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS, _FITTING)
 """All tables, in the order of the report."""
 
 

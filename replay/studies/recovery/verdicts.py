@@ -13,7 +13,7 @@ from replay.studies.kit.verdicts import Answer, Finding, ever, findings_sheet, l
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import ShownInterval
 
-LEARNED = (TREES, CLASSIFIER, GIVEN)
+_LEARNED = (TREES, CLASSIFIER, GIVEN)
 """Gates that read more than cheap features, or are no linear function of them."""
 
 
@@ -35,7 +35,7 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
         learned = {
             gate.shown: gained[gate.policy][0]
             for gate in study.gates
-            if gate.action == action and gate.part in LEARNED and gate.policy in gained
+            if gate.action == action and gate.part in _LEARNED and gate.policy in gained
         }
         if not learned:
             continue

@@ -101,15 +101,15 @@ def _extended(
     listed = dict(manifest.tables)
     shards = dict(log.shards)
     for table, rows in tables.items():
-        replaced, types = _replaced(log, table, rows), _types(log, table, rows)
+        narrow, types = _narrow(log, table, rows), _types(log, table, rows)
         blocks = list[pl.DataFrame]() if _joins(log, table) else sorted_blocks(rows, table, _rows(rows))
-        renewed = _joined(log, rows) if _joins(log, table) else _widened(log, table, replaced)
+        renewed = _joined(log, rows) if _joins(log, table) else _widened(log, table, narrow)
         made = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
         entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
-        listed[table] = (*(one for one in listed.get(table, ()) if one.file not in replaced), *entries)
-        shards[table] = (*(one for one in shards.get(table, ()) if one.file not in replaced), *new)
+        listed[table] = (*(one for one in listed.get(table, ()) if one.file not in narrow), *entries)
+        shards[table] = (*(one for one in shards.get(table, ()) if one.file not in narrow), *new)
     if validate:
         check_log(Log(log.address, None, shards, ()), tuple(tables))
     made_source = manifest.source if source is None else source(manifest.source)
@@ -125,21 +125,21 @@ def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
     """The columns of a table with its new rows: those of its shards first."""
     types = dict(log.columns(table)) if log.has(table) else {}
     for part in parts_of(rows):
-        for name, found in part.collect_schema().items():
-            types.setdefault(name, target_type(table, name, found))
+        for name, dtype in part.collect_schema().items():
+            types.setdefault(name, target_type(table, name, dtype))
     return types
 
 
-def _replaced(log: Log, table: str, rows: Rows) -> set[str]:
+def _narrow(log: Log, table: str, rows: Rows) -> set[str]:
     """The files of the shards that new ones replace: those that lack a column; of columns that are joined all."""
     shards, types = log.shards.get(table, ()), _types(log, table, rows)
     return {one.file for one in shards if _joins(log, table) or types.keys() - log.footer(one).columns.keys()}
 
 
-def _widened(log: Log, table: str, replaced: Collection[str]) -> Iterator[pl.DataFrame]:
+def _widened(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
     """The rows of shards that lack a column, shard by shard, with the columns of the others."""
-    scans = zip(log.shards.get(table, ()), log.scans(table) if replaced else (), strict=False)
-    return (collect(scan, log) for shard, scan in scans if shard.file in replaced)
+    scans = zip(log.shards.get(table, ()), log.scans(table) if narrow else (), strict=False)
+    return (collect(scan, log) for shard, scan in scans if shard.file in narrow)
 
 
 def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -175,8 +175,8 @@ def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
     kept = {}
     for table, rows in tables.items():
-        replaced = {name.rpartition("/")[2] for name in _replaced(log, table, rows)}
-        kept[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - replaced)
+        narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}
+        kept[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(kept), encoding="utf-8")
 
