@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,17 @@ from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableEr
 from toolkit.log import AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.show.tables.html import bullets, marked
-from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
+from toolkit.stats import (
+    PairedInterval,
+    Settings,
+    check_margin,
+    not_worse,
+    paired_interval,
+    simultaneous_level,
+    unit_numbers,
+)
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
+from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import fewest_examples
 
 Outcomes = Mapping[str, np.ndarray]
@@ -41,7 +49,6 @@ Outcomes = Mapping[str, np.ndarray]
 
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 UNDECIDED = "undecided"
-MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
     "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
     "One sample is a vote of 1."
@@ -54,8 +61,14 @@ NO_REASON = (
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
 """Of the examples that only one of two policies flips, those of the one that flips half as often."""
-POWER = 0.8
-"""Chance of a decision at the number of examples that is said to be needed."""
+
+
+@dataclass(frozen=True)
+class _Difference(PairedInterval):
+    """A difference, what it varies by, and the level of its limits."""
+
+    variance: DifferenceVariance = field(kw_only=True)
+    level: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ class _ComparisonEvidence:
     policy: str
     sentence: str
     holds: bool
-    needed: int | None  # examples at which the observed difference would decide; None where it points the other way
+    needed: NeededQuestions | None  # at which the observed difference would decide; None: it points the other way
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class _PairedEvidence:
     cluster: np.ndarray | None
     settings: Settings
 
-    def differences(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool) -> list[PairedInterval]:
+    def differences(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool) -> list[_Difference]:
         """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`."""
         columns = [first - second for first, second in pairs]
         known = [column for column in columns if np.isfinite(column).any()]
@@ -85,28 +98,24 @@ class _PairedEvidence:
         if known and not alone:
             level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
         settings = replace(self.settings, level=level)
-        return [paired_interval(first, second, cluster=self.cluster, settings=settings) for first, second in pairs]
+        units = None if self.cluster is None else unit_numbers(self.cluster)
+        return [
+            _Difference(
+                **vars(paired_interval(first, second, cluster=self.cluster, settings=settings)),
+                variance=difference_variance(first - second, cluster=units), level=level,
+            )
+            for first, second in pairs
+        ]  # fmt: skip
 
-    def needed(self, interval: PairedInterval, bound: float, above: bool) -> int | None:
+    def needed(self, found: _Difference, bound: float, above: bool) -> NeededQuestions | None:
         """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
-        if interval.difference is None or interval.low is None or interval.high is None:
+        if found.difference is None:
             return None
-        distance = interval.difference - bound if above else bound - interval.difference
-        half = interval.difference - interval.low if above else interval.high - interval.difference
-        if distance <= 0:
-            return None
-        if interval.gained == 0 and interval.lost == 0:  # the interval narrows with the trials, not with their root
-            units = self.units(interval.n)
-            trials = math.floor(units * half / (1 - half) * (1 / distance - 1)) + 1
-            needed = math.ceil(trials * interval.n / units)
-        else:
-            normal = NormalDist()
-            critical = normal.inv_cdf((1 + self.settings.level) / 2)
-            powered = (critical + normal.inv_cdf(POWER)) / critical
-            needed = math.ceil(interval.n * (powered * max(half, 0.0) / distance) ** 2)
-        if above and bound < 0:  # a loss that is ruled out
-            needed = max(needed, (fewest_examples(-bound) or 0) * interval.n // self.units(interval.n))
-        return max(needed, 1) if needed <= MOST_EXAMPLES else None
+        distance = found.difference - bound if above else bound - found.difference
+        needed = found.variance.needed(distance, level=found.level, error=math.sqrt(found.variance.value / found.n))
+        if needed is None or not (above and bound < 0):
+            return needed
+        return needed.at_least((fewest_examples(-bound) or 0) * found.n // self.units(found.n))  # a loss is ruled out
 
     def units(self, examples: int) -> int:
         """Clusters, or examples where these are not clustered."""
@@ -128,16 +137,16 @@ class _PairedEvidence:
         """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
         return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
-    def needed_to_claim(self, interval: PairedInterval, above: bool, share: float = 0.5) -> int | None:
+    def needed_to_claim(self, found: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
-        needed = self.needed(interval, 0.0, above)
-        if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
+        needed = self.needed(found, 0.0, above)
+        if needed is None or found.gained is None or found.lost is None or self.certain(found):
             return needed
-        pairs = interval.gained + interval.lost
+        pairs = found.gained + found.lost
         many = np.arange(pairs, 20 * (pairs + 1))
-        gained = np.rint(interval.gained * many / pairs)
+        gained = np.rint(found.gained * many / pairs)
         small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
-        return max(needed, math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
+        return needed.at_least(math.ceil(found.n * many[small[0]] / pairs)) if len(small) else None
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -202,11 +211,9 @@ class _PairedEvidence:
                 ]
                 needs.append(_all_of(both))
             finding = self._halving(beats, fewer, no_loss, flipping)
-            known = [n for n in needs if n is not None]
+            known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
             sentence = f"{sentence}: {finding}{_together(len(pairs))}."
-            yield _ComparisonEvidence(
-                INTERVENE, name, sentence, beats or (fewer and no_loss), min(known) if known else None
-            )
+            yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
         """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
@@ -301,9 +308,9 @@ def _together(count: int) -> str:
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
-def _all_of(needs: Sequence[int | None]) -> int | None:
-    known = [n for n in needs if n is not None]
-    return max(known) if len(known) == len(needs) else None
+def _all_of(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
+    known = [one for one in needs if one is not None]
+    return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
 def _points(interval: PairedInterval, exact: bool = False) -> str:
@@ -329,12 +336,16 @@ NO_BUDGET = "No longer pool is compared, so no budget could be judged."
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The verdict, the sentences behind it, the actions to disable, and for `undecided` about how many examples."""
+    """The verdict, the sentences behind it, the actions to disable, and for `undecided` about how many examples.
+
+    `examples_range`: the ends of that number's range; no high end where no number may do.
+    """
 
     verdict: str
     sentences: tuple[str, ...]
     disable: tuple[str, ...]
     examples_needed: int | None
+    examples_range: tuple[int, int | None] | None
     evidence: tuple[_ComparisonEvidence, ...]
     simulated: bool = field(default=False, compare=False)
 
@@ -446,18 +457,19 @@ def weigh(
             reasons = [e.sentence for e in by_verdict[verdict]]
             reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
             reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
-            return Recommendation(verdict, (*reasons, *unjudged), disable, None, tuple(evidence))
-    open_ = sorted((e for e in evidence if e.needed is not None), key=lambda e: e.needed or 0)
+            return Recommendation(verdict, (*reasons, *unjudged), disable, None, None, tuple(evidence))
     sentences = [*(e.sentence for e in evidence), *unjudged]
-    needed = open_[0].needed if open_ else None
+    open_ = [(e.needed, e.verdict) for e in evidence if e.needed is not None]
+    needed, for_what = min(open_, key=lambda one: one[0].number, default=(None, ""))
     sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
     do = "example does" if n == 1 else "examples do"
     if needed is not None:
         sentences.append(
-            f"{n:,} {do} not decide; if the differences stay as they are, about {needed:,} would, with "
-            f"{100 * POWER:g} % power ({open_[0].verdict})."
+            f"{n:,} {do} not decide; if the differences stay as they are, about {needed.number:,} would, with "
+            f"{100 * POWER:g} % power ({for_what}; {needed.range})."
         )
     else:
         sentences.append(f"{n:,} {do} not decide, and no difference points to a decision that more would make.")
-    return Recommendation(UNDECIDED, tuple(sentences), (), needed, tuple(evidence))
+    number, ends = (None, None) if needed is None else (needed.number, (needed.low, needed.high))
+    return Recommendation(UNDECIDED, tuple(sentences), (), number, ends, tuple(evidence))

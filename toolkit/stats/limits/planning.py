@@ -12,7 +12,7 @@ range.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,8 +49,10 @@ class NeededQuestions:
         high = "no number" if self.high is None else f"{self.high:,}"
         return f"{100 * RANGE:g} % range {self.low:,} to {high}"
 
-    def __str__(self) -> str:
-        return f"{self.number:,} ({self.range})"
+    def at_least(self, number: int) -> NeededQuestions:
+        """The same where another rule takes so many."""
+        high = None if self.high is None else max(self.high, number)
+        return replace(self, number=max(self.number, number), low=max(self.low, number), high=high)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class DifferenceVariance:
         if difference <= 0:
             return None
         if self.value <= 0:
-            agreeing = _whole(math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1)
+            trials = math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1
+            agreeing = _whole(trials * self.questions / max(self.units, 1.0))
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
         middle, z = _questions(self.value, difference, level, power), NORMAL.inv_cdf((1 + RANGE) / 2)
         ends = []
