@@ -74,7 +74,7 @@ def _figure(planned: QuestionPlan, **look: Any) -> Figure:
     """The detectable difference over questions, a line a design."""
     import polars as pl
 
-    from replay.analyses.plan.plan import POINT, points
+    from replay.analyses.plan.plan import POINT
     from toolkit.show import PlottedCurve, curves_figure
 
     parts = planned.curve.partition_by("orders", "samples", maintain_order=True)
@@ -90,6 +90,6 @@ def _figure(planned: QuestionPlan, **look: Any) -> Figure:
         simulated=planned.simulated,
         level=planned.level,
         note=f"{100 * planned.power:g} % power; bands: 80 % of pilots like this one",
-        reference=(points(planned.detect), planned.detect * POINT),
+        reference=(planned.aim, planned.detect * POINT),
         **look,
     )

@@ -85,6 +85,11 @@ class QuestionPlan:
     simulated: bool
 
     @property
+    def aim(self) -> str:
+        """The difference to detect, in words."""
+        return f"{self.detect:g} point{'' if self.detect == 1 else 's'}"
+
+    @property
     def table(self) -> pl.DataFrame:
         """A row a design: orders, samples, questions with the ends of their range (low, high), whether they are those
         of an upper limit, the difference in points that the log's questions tell apart (detectable), and what the
@@ -92,13 +97,13 @@ class QuestionPlan:
         """
         rows = []
         for one in self.designs:
-            needed, told = one.needed, one.variance.detectable(self.questions, level=self.level, power=self.power)
+            needed, detectable = one.needed, next(self._detectable(one, self.questions))
             number = (None,) * 4 if needed is None else (needed.number, needed.low, needed.high, needed.upper)
             paid = [
                 None if needed is None or (each := one.costs[cost]) is None else needed.number * each
                 for cost in COST_NAMES
             ]
-            rows.append((one.orders, one.samples, *number, None if told is None else told / POINT, *paid))
+            rows.append((one.orders, one.samples, *number, detectable, *paid))
         return pl.DataFrame(rows, SCHEMA | dict.fromkeys(COST_NAMES, pl.Float64), orient="row")
 
     @property
@@ -114,8 +119,8 @@ class QuestionPlan:
 
     def _detectable(self, design: PlannedDesign, questions: int) -> Iterator[float | None]:
         for end in (0, -1, 1):
-            told = design.variance.detectable(questions, level=self.level, power=self.power, end=end)
-            yield None if told is None else told / POINT
+            share = design.variance.detectable(questions, level=self.level, power=self.power, end=end)
+            yield None if share is None else share / POINT
 
     def as_table(self) -> Table:
         """The designs as a table for people."""
@@ -126,7 +131,7 @@ class QuestionPlan:
             costs = (row[cost] for cost in ("traces", *forms))
             rows.append((row["orders"], row["samples"], questions, row["detectable"], *costs))
         return Table(
-            title=f"Questions that tell {self.policies[0]} and {self.policies[1]} apart by {points(self.detect)}",
+            title=f"Questions that tell {self.policies[0]} and {self.policies[1]} apart by {self.aim}",
             columns=(
                 TableColumn("compared", key="orders"),
                 TableColumn("samples each", Number(0), "samples"),
@@ -160,11 +165,11 @@ class QuestionPlan:
         one, two = self.policies
         parts = [f"{_number(design)} {design.name}" for design in self._ends]
         text = (
-            f"To tell {points(self.detect)} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
+            f"To tell {self.aim} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
             f"{', or '.join(parts)}."
         )
-        told = [(next(self._detectable(design, self.questions)), design) for design in self._ends]
-        known = [f"{difference:.2g} points {design.name}" for difference, design in told if difference is not None]
+        ends = [(next(self._detectable(design, self.questions)), design) for design in self._ends]
+        known = [f"{difference:.2g} points {design.name}" for difference, design in ends if difference is not None]
         return f"{text} The {self.questions:,} of this log show {', or '.join(known)}." if known else text
 
     @property
@@ -184,11 +189,6 @@ CURVE_SCHEMA = {
     "orders": pl.String, "samples": pl.Int64, "questions": pl.Int64,
     **dict.fromkeys(("detectable", "low", "high"), pl.Float64),
 }  # fmt: skip
-
-
-def points(number: float) -> str:
-    """A difference in percentage points, in words."""
-    return f"{number:g} point{'' if number == 1 else 's'}"
 
 
 def _number(design: PlannedDesign) -> str:
@@ -276,7 +276,7 @@ Pilot = tuple[str, int | None, np.ndarray, np.ndarray | None, Mapping[str, float
 def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
     """Each design's differences, from one pass over the log."""
     contents = replay_plan.contents
-    means = [over_orders(policy, contents) for policy in pair]
+    means = [_over_orders(policy, contents) for policy in pair]
     drawn = _drawn(pair, contents)
     movable = any(policy.in_orders(contents, 1, 0) is not policy for policy in pair)
     in_order = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
@@ -305,7 +305,7 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
         yield orders, size or None, values[size][0] - values[size][1], None, paid[size]
 
 
-def over_orders(policy: Policy, contents: Contents) -> Policy:
+def _over_orders(policy: Policy, contents: Contents) -> Policy:
     """A policy (resolved) as the mean over all orders, or over twenty where it has no exact one; itself where its
     traces have but one order.
     """

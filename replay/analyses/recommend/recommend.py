@@ -107,15 +107,16 @@ class _PairedEvidence:
             for first, second in pairs
         ]  # fmt: skip
 
-    def needed(self, found: _Difference, bound: float, above: bool) -> NeededQuestions | None:
+    def needed(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
         """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
-        if found.difference is None:
+        if interval.difference is None:
             return None
-        distance = found.difference - bound if above else bound - found.difference
-        needed = found.variance.needed(distance, level=found.level, error=math.sqrt(found.variance.value / found.n))
+        distance = interval.difference - bound if above else bound - interval.difference
+        needed = interval.variance.needed(distance, level=interval.level, error=interval.variance.mean_error)
         if needed is None or not (above and bound < 0):
             return needed
-        return needed.at_least((fewest_examples(-bound) or 0) * found.n // self.units(found.n))  # a loss is ruled out
+        fewest = fewest_examples(-bound) or 0  # a loss is ruled out
+        return needed.at_least(fewest * interval.n // self.units(interval.n))
 
     def units(self, examples: int) -> int:
         """Clusters, or examples where these are not clustered."""
@@ -137,16 +138,16 @@ class _PairedEvidence:
         """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
         return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
-    def needed_to_claim(self, found: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
+    def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
-        needed = self.needed(found, 0.0, above)
-        if needed is None or found.gained is None or found.lost is None or self.certain(found):
+        needed = self.needed(interval, 0.0, above)
+        if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
             return needed
-        pairs = found.gained + found.lost
+        pairs = interval.gained + interval.lost
         many = np.arange(pairs, 20 * (pairs + 1))
-        gained = np.rint(found.gained * many / pairs)
+        gained = np.rint(interval.gained * many / pairs)
         small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
-        return needed.at_least(math.ceil(found.n * many[small[0]] / pairs)) if len(small) else None
+        return needed.at_least(math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes

@@ -271,17 +271,17 @@ def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
         pl.col("policy").is_in([*real, str(results.baseline)])
     )
     by_policy = rows.collect().pivot("policy", index="example_id", values="correct").join(ids, on="example_id")
-    shown = {}
+    shares = {}
     for name in real if results.baseline in by_policy.columns else ():
         difference = (by_policy[name] - by_policy[str(results.baseline)]).cast(pl.Float64).to_numpy()
         variance = difference_variance(difference, cluster=by_policy["unit"].to_numpy())
-        told = variance.detectable(variance.questions, level=results.level) if variance.value > 0 else None
-        if told is not None:
-            shown[name] = told
-    if shown:
-        ends = dict.fromkeys(end(shown, key=lambda name: shown[name]) for end in (min, max))
-        each = " to ".join(f"{100 * shown[name]:.2g} points (`{name}`)" for name in ends)
-        half = f", half of them from {100 * float(np.median([*shown.values()])):.2g} points on" * (len(shown) > 2)
+        share = variance.detectable(variance.questions, level=results.level) if variance.value > 0 else None
+        if share is not None:
+            shares[name] = share
+    if shares:
+        ends = dict.fromkeys(end(shares, key=lambda name: shares[name]) for end in (min, max))
+        each = " to ".join(f"{100 * shares[name]:.2g} points (`{name}`)" for name in ends)
+        half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
         yield (
             f"With {100 * POWER:g} % power these {counted(results.n, 'example')} show differences to "
             f"`{results.baseline}` from {each} on{half}. `thinkback plan` says what smaller ones take."

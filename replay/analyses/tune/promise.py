@@ -8,7 +8,6 @@ Lehmacher 1995); families share the error equally.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -95,15 +94,14 @@ class Promise:
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
         """About how many questions would show that a policy keeps to the limits; None where they would not."""
-        units, found = unit_numbers(self.cluster), []
+        units, numbers = unit_numbers(self.cluster), []
         for one, base, allowed in self._within(name):
             variance, distance = difference_variance(one - base, cluster=units), float(np.nanmean(one - base)) + allowed
-            error = math.sqrt(variance.value / max(variance.questions, 1))
-            needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=error)
+            needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
             if needed is None:
                 return None
-            found.append(needed)
-        return max(found, key=lambda one: one.number)
+            numbers.append(needed)
+        return max(numbers, key=lambda one: one.number)
 
 
 def _column(result: Result, limit: Limit) -> str | None:

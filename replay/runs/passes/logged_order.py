@@ -120,8 +120,8 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
             yield note("logged_order", f"{where} {text}", [many.name])
         for pair in narrower.variances.values():
             n = len(examples) * pair[0].questions // min(len(examples), MOST_COMPARED)
-            told = zip((one.detectable(n) for one in pair), IN_ORDERS, strict=True)
-            known = [f"from {100 * one:.2g} points on {of}" for one, of in told if one is not None]
+            differences = zip((one.detectable(n) for one in pair), IN_ORDERS, strict=True)
+            known = [f"from {100 * one:.2g} points on {of}" for one, of in differences if one is not None]
             if known:
                 shows = True
                 text = f"show {many.name} − {few.name} with {100 * POWER:g} % power {', '.join(known)}"

@@ -79,6 +79,11 @@ class DifferenceVariance:
         """V to plan with: of a small pilot the upper limit."""
         return self._at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
 
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the pilot's own mean difference."""
+        return math.sqrt(self.value / max(self.questions, 1))
+
     def _at(self, z: float) -> float:
         """V at so many standard errors, on the scale of its logarithm."""
         return self.value * math.exp(z * self.error / self.value) if self.value > 0 else 0.0
