@@ -97,7 +97,7 @@ class LoggedPool:
     def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
         """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
         scores = self.scores[verifier]
-        return np.where(self.code >= 0, unscored.taken(scores.score, ~scores.listwise), scores.score)
+        return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)
 
     def lacking(self, verifier: str) -> np.ndarray:
         """The valid traces that a verifier, where it scores traces alone, did not score: bool (E, T)."""

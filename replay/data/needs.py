@@ -18,7 +18,7 @@ class Needs:
     `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
     being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
     tables. `suffixes`: of so many last tokens the log-probabilities are added up. `cuts`: (pool, tokens) of traces that
-    may be given up after so many tokens.
+    may be abandoned after so many tokens.
     """
 
     pools: frozenset[str] = frozenset()

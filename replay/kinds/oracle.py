@@ -68,18 +68,20 @@ class _OracleRule(ClassFacts):
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
         chosen = self.choose(block, base, of).chosen
         names = [*([str(base)] if self.needs_base else []), *_slice_names(block, base, of)]
-        looked = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
-        unseen = [trace for trace in self.beside(block, base, of) if trace not in looked]
-        traces = (*looked, *unseen)
+        traces_seen = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
+        unseen = [trace for trace in self.beside(block, base, of) if trace not in traces_seen]
+        traces = (*traces_seen, *unseen)
         rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
         columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
         schema = {**columns, **TRACE_SCHEMA}
         frame = pl.DataFrame(rows, schema=schema)
         if chosen is not None:
-            mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
-            frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
-        kept = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {kept}" if unseen else "", traces=traces)
+            chosen_trace = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
+            frame = frame.with_columns(
+                pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
+            )
+        unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
+        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""
@@ -286,8 +288,8 @@ def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str
     """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:
-        read = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
-        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *read])
+        reads = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
+        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *reads])
     return needed
 
 
@@ -450,9 +452,9 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         ]
         frame = pl.DataFrame(rows, schema_overrides={"correct": pl.Float64}).select("part", "correct", *COST_COLUMNS)
         gained = "not known: the example is unjudged" if np.isnan(value) else f"{value:+g}"
-        spent = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
+        tokens_text = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
         rate = f"rate {self.rate:g}; " if self.rate is not None else ""
-        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {spent}")
+        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {tokens_text}")
 
     def ending(self, ending: str) -> str:
         if self.expected:

@@ -73,18 +73,18 @@ class Material:
         """
         if self.states is None or self.sets == [None]:
             return []
-        right, found = self.traces.right, []
+        right, places = self.traces.right, []
         for place in range(len(self.places)):
             there = self.states.only(np.ones(len(right), bool), place).counts(len(right)) > 0
             if any(len(np.unique(right[part & there])) < 2 for part in parts):
-                found.append(place)
-        return found
+                places.append(place)
+        return places
 
     def rows(self, keep: np.ndarray, place: int | None, values: np.ndarray | None = None) -> ModelRows:
         """The rows of some traces (N,), at a place or at all; `values` in the place of the traces' own."""
         traces = self.traces if values is None else replace(self.traces, values=values)
-        own = self.states.only(keep, place) if self.states is not None else None
-        return ModelRows(traces, own, keep, told=self.settings.places == ONE and self.states is not None)
+        states = self.states.only(keep, place) if self.states is not None else None
+        return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
     def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
         """For each set of places a model for each part of the traces."""
@@ -140,8 +140,10 @@ def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: 
         by = who[batch.trace]
         ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
         for start, end in pairwise(ends):
-            own = slice(start, end)
-            table[batch.trace[own], batch.place[own]] = scorers[by[start]](batch.values[own])
+            rows_of_scorer = slice(start, end)
+            table[batch.trace[rows_of_scorer], batch.place[rows_of_scorer]] = scorers[by[start]](
+                batch.values[rows_of_scorer]
+            )
 
 
 RARE = 0.1
@@ -311,13 +313,13 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     if (traces.fold != NO_FOLD).any():
         notes.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
     if dealt.lacking:
-        named = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
+        places = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
         more = ", …" * (len(dealt.lacking) > MOST_NAMED)
         notes.append(
             note(
                 "one_class",
                 f"{counted(len(dealt.lacking), 'place')} left out, where the training rows are all right or all wrong "
-                f"(layer:token {named}{more})",
+                f"(layer:token {places}{more})",
             )
         )
     states = dealt.material.states
@@ -408,7 +410,9 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
     scores = {name: _scores_without(log, name, pairs, fold_of) for name in inputs}
     return {
         fold: _with_scores(
-            material, scores, [None if own in (NO_FOLD, fold) else frozenset((fold, own)) for own in folds.tolist()]
+            material,
+            scores,
+            [None if number in (NO_FOLD, fold) else frozenset((fold, number)) for number in folds.tolist()],
         )
         for fold in range(count)
     }
@@ -416,8 +420,8 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
     """The verifiers that are read and have scores out of fold."""
-    read = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
-    return tuple(folds_of(log, read)["verifier"].unique().sort())
+    verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
+    return tuple(folds_of(log, verifiers)["verifier"].unique().sort())
 
 
 def _scores_without(
@@ -496,11 +500,13 @@ def _record(log: Log, verifier: str) -> Mapping[str, Any]:
 
 
 def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
-    given = record["settings"]
+    entries = record["settings"]
     known = {field.name for field in fields(VerifierSettings)}
-    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
+    values: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in entries.items() if name in known
+    }
     states = record["trained_on"].get("states")  # the log may have those of other models by now
-    return VerifierSettings(**made | ({"states": states["model"]} if states else {}))
+    return VerifierSettings(**values | ({"states": states["model"]} if states else {}))
 
 
 def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:

@@ -56,7 +56,7 @@ class VerifierReport:
 
     fitted: FittedVerifier
     log: Log
-    worth: tuple[tuple[str, Worth], ...]
+    quality: tuple[tuple[str, Worth], ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -77,11 +77,11 @@ class VerifierReport:
     @property
     def rows(self) -> pl.DataFrame:
         """What every signal is worth: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
-        return worth_rows(measures for _, measures in self.worth)
+        return worth_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
         """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
-        for which, measures in self.worth:
+        for which, measures in self.quality:
             yield from worth_tables(measures, which)
 
     def _repr_html_(self) -> str:

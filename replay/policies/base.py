@@ -182,8 +182,8 @@ class Policy(ClassFacts, ABC):
     @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""
-        given = [key for key in ("against", "label") if getattr(self, key) is not None]
-        return f"`{given[0]}`, which belongs to the whole policy" if given else ""
+        keys = [key for key in ("against", "label") if getattr(self, key) is not None]
+        return f"`{keys[0]}`, which belongs to the whole policy" if keys else ""
 
     @property
     def verifies(self) -> bool:
@@ -343,8 +343,8 @@ def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Poli
     if not isinstance(kind, str) or kind not in KINDS:
         raise _about(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
     with errors_of(name):
-        given = {key: value for key, value in table.items() if key != "kind"}
-        return KINDS[kind].from_table(given | {"name": name}, rule_classes)
+        settings = {key: value for key, value in table.items() if key != "kind"}
+        return KINDS[kind].from_table(settings | {"name": name}, rule_classes)
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:

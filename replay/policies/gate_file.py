@@ -115,8 +115,8 @@ def load_gate(path: str | Path) -> GateFile:
 
     So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
     """
-    named = f"gate file `{path}`"
-    return gate_of(parse_json(read_text(path, named), named), str(path))
+    label = f"gate file `{path}`"
+    return gate_of(parse_json(read_text(path, label), label), str(path))
 
 
 def gate_given(gate: GateFile | str | Path) -> GateFile:

@@ -42,13 +42,13 @@ class _Quantiles(Checked):
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
-def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
+def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
     """A gate file from its path, or as it is; None where none is given."""
-    if given is None or isinstance(given, GateFile):
-        return given
-    if not isinstance(given, str | Path):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes {GATE}")
-    return load_gate(given)
+    if value is None or isinstance(value, GateFile):
+        return value
+    if not isinstance(value, str | Path):
+        raise InvalidError(f"`{place}` is {shown(value)}; it takes {GATE}")
+    return load_gate(value)
 
 
 class Gate(ClassFacts, ABC):
@@ -104,9 +104,9 @@ class Threshold(Gate):
     reuse: bool = setting(False)
 
     def __post_init__(self) -> None:
-        given = [name for name in SOURCES if getattr(self, name) is not None]
-        if len(given) != 1:
-            has = listed(given).replace(", ", " and ") if given else "none"
+        sources = [name for name in SOURCES if getattr(self, name) is not None]
+        if len(sources) != 1:
+            has = listed(sources).replace(", ", " and ") if sources else "none"
             raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
@@ -203,33 +203,33 @@ class Threshold(Gate):
         return entries | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
-        given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
-        if len(given) != 1:
+        keys = [name for name in ("below", "at_least") if getattr(self, name) is not None]
+        if len(keys) != 1:
             raise RequiredError(
-                f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
+                f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(keys) or 'none'}"
             )
-        object.__setattr__(self, given[0], _threshold(getattr(self, given[0]), given[0]))
+        object.__setattr__(self, keys[0], _threshold(getattr(self, keys[0]), keys[0]))
 
     def _check_parameter(self, name: str) -> None:
-        wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
-        if wanted and getattr(self, name) is None:
+        needed = self.signal is not None and SIGNALS[self.signal].parameter == name
+        if needed and getattr(self, name) is None:
             raise RequiredError(f"gate: signal `{self.signal}` needs `{name}`")
-        if not wanted and getattr(self, name) is not None:
+        if not needed and getattr(self, name) is not None:
             owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
             raise ConflictError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
-def _threshold(given: Any, key: str) -> float | str | _Quantiles:
+def _threshold(value: Any, key: str) -> float | str | _Quantiles:
     """A threshold as it is, or what stands for several."""
-    number = of_kind(float, given)
+    number = of_kind(float, value)
     if number is not None:
         return float(number)
-    if isinstance(given, Mapping):
-        return from_table(_Quantiles, given, f"gate.{key}")
-    if (isinstance(given, str) and given == ALL) or isinstance(given, _Quantiles):
-        return given
-    how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
-    raise InvalidError(f"gate: `{key}` is {shown(given)}{how}")
+    if isinstance(value, Mapping):
+        return from_table(_Quantiles, value, f"gate.{key}")
+    if (isinstance(value, str) and value == ALL) or isinstance(value, _Quantiles):
+        return value
+    how = f". {SWEPT}" if is_list(value) else f"; it takes {SEVERAL}"
+    raise InvalidError(f"gate: `{key}` is {shown(value)}{how}")
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def _gated(facts: Facts) -> Iterator[Table]:
     steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)]
     for base, then, table in steps:
         for signal in base.signals:
-            name = f"{facts.called(base, 'first')}, then {then} where {signal.said}"
+            name = f"{facts.called(base, 'first')}, then {then} where {signal.label}"
             yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(), "then": table})
 
 

@@ -13,7 +13,7 @@ from replay.data.contents import Contents
 from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
-SERVED = 0.95
+MIN_SHARE = 0.95
 """Share of a pool's examples that must have what a policy of the suite reads."""
 DIGITS = 3
 MOST_NAMED = 3
@@ -39,7 +39,7 @@ class _DoubtSignal:
     quantiles: Mapping[float, float] | None
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """Where it is doubtful, as a name of a policy says it."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
@@ -137,7 +137,7 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
     for each with more.
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
-    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     sizes = counts.group_by("pool").agg(
         size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
         short=(pl.col("traces") <= least).sum(), examples=pl.len(),
@@ -156,11 +156,13 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
 
 def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
     """By pool, what to do where some data sets have more traces of it than the others."""
-    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
-    own = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(sizes.select("pool", "size"), on="pool")
+    dataset_sizes = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(
+        sizes.select("pool", "size"), on="pool"
+    )
     hints = {}
-    for (pool,), rows in own.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
+    for (pool,), rows in dataset_sizes.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
         names = rows["dataset"].to_list()
         verb, quoted = "has" if len(names) == 1 else "have", names[0].replace("'", "''")
         hints[str(pool)] = (
@@ -181,12 +183,12 @@ def _scores(
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
     valid = valid.select("trace_id", "example_id", "pool")
     answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
-    joined = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
+    by_example = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
         scored=pl.col("score").is_not_null().sum(),
         lowest=pl.col("score").min(),
         highest=pl.col("score").max(),
     )  # fmt: skip
-    coverage = joined.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
+    coverage = by_example.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
         served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
         highest=pl.col("highest").max(),
     )  # fmt: skip
@@ -197,7 +199,7 @@ def _scores(
     for pool, verifier, count, lowest, highest, examples in frame.select(
         "pool", "verifier", "served", "lowest", "highest", "examples"
     ).iter_rows():
-        if count >= SERVED * examples:
+        if count >= MIN_SHARE * examples:
             ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
         else:
             left_out.append(
@@ -228,6 +230,6 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
         pool_signals += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
             values = {share: row[f"{name}{share}"] for share in SHARES}
-            if (row[name] or 0.0) >= SERVED and values[SHARES[0]] != values[SHARES[-1]]:
+            if (row[name] or 0.0) >= MIN_SHARE and values[SHARES[0]] != values[SHARES[-1]]:
                 pool_signals.append(_DoubtSignal("signal", name, values))
     return signals

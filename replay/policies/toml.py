@@ -16,7 +16,7 @@ from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
-from replay.sampling.own_rules import GivenRules, own_rules
+from replay.sampling.user_rules import GivenRules, user_rules
 from toolkit.arguments import WORDS, checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
 from toolkit.errors import (
@@ -53,8 +53,8 @@ class PolicyFile:
     standard: bool = False  # the standard suite, which is compared with its vote over most traces by default
 
     def __post_init__(self) -> None:
-        given = checked_argument("policies", self.policies, Iterable[Policy])
-        object.__setattr__(self, "policies", checked(_only_policies(given)))
+        policies = checked_argument("policies", self.policies, Iterable[Policy])
+        object.__setattr__(self, "policies", checked(_only_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
@@ -73,7 +73,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
-    rule_classes = own_rules(rules)
+    rule_classes = user_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Suite):
@@ -116,8 +116,8 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         raise error.about(f"{name}: ") from None
 
 
-def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
-    policies = tuple(given)
+def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
+    policies = tuple(items)
     for one in policies:
         if not isinstance(one, Policy):
             raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")

@@ -1,7 +1,8 @@
 """What stopping rules and selects share: their parameters, what they declare that they read, and a view of just that.
 
 A rule is a frozen dataclass whose fields are its parameters. A shipped one may have a base class, `StopRule` or
-`Select`, which says more of it than a user's rule can; `Own` puts a class without one, shipped or not, into that form.
+`Select`, which says more of it than a user's rule can; `WrappedRule` puts a class without one, shipped or not, into
+that form.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.own_rules import checked_fields
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
+from replay.sampling.user_rules import checked_fields
 from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, own_code, require_known, shown, suggest
 from toolkit.settings import check
 
@@ -146,7 +147,7 @@ class Rule(ClassFacts, ABC):
         return frozenset({VOTES})
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         return f"{self.noun} `{self.name}`"
 
     @property
@@ -155,13 +156,13 @@ class Rule(ClassFacts, ABC):
         return not vars(type(self)).get("trusted", False)
 
     @property
-    def asked(self) -> Any:
+    def implementation(self) -> Any:
         """What has the methods that a rule of its kind has."""
         return self
 
-    def shown(self, seen: Prefix) -> Any:
+    def visible(self, seen: Prefix) -> Any:
         """What it is shown of the statistics."""
-        return DeclaredPrefix(seen, self.reads, self.said) if self.checked else seen
+        return DeclaredPrefix(seen, self.reads, self.label) if self.checked else seen
 
     @abstractmethod
     def decide(self, seen: Prefix) -> np.ndarray:
@@ -169,7 +170,9 @@ class Rule(ClassFacts, ABC):
 
     def record(self) -> dict[str, Any]:
         """The rule as plain data."""
-        return {"rule": self.name} | {field.name: getattr(self.asked, field.name) for field in fields(self.asked)}
+        return {"rule": self.name} | {
+            field.name: getattr(self.implementation, field.name) for field in fields(self.implementation)
+        }
 
     def _check(self) -> None:
         with errors_begin(f"{self.key} `{self.name}`: "):
@@ -177,13 +180,13 @@ class Rule(ClassFacts, ABC):
 
 
 @dataclass(frozen=True)
-class Own(Rule):
+class WrappedRule(Rule):
     """A rule without a base class of ours, such as a user's, in the form of those that have one."""
 
     rule: Any
 
     def _check(self) -> None:
-        object.__setattr__(self, "rule", checked_fields(self.rule, self.said))
+        object.__setattr__(self, "rule", checked_fields(self.rule, self.label))
         _ = self.reads  # refused at once where it is none
 
     def __hash__(self) -> int:
@@ -194,15 +197,15 @@ class Own(Rule):
         return type(self.rule).__name__
 
     @property
-    def asked(self) -> Any:
+    def implementation(self) -> Any:
         return self.rule
 
     @property
     def declared(self) -> frozenset[str] | None:
         """What it says that it reads; None where it does not say."""
-        with own_code(self.said):
+        with own_code(self.label):
             reads = getattr(self.rule, "reads", None)
-        return None if reads is None else _names_read(reads, self.said)
+        return None if reads is None else _names_read(reads, self.label)
 
 
 def rule_name(rule: type) -> str:

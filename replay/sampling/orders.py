@@ -76,7 +76,7 @@ class GeneratedTraces:
     count: np.ndarray
     unscored: Unscored = PARTIAL
 
-    def shown(self, reads: frozenset[str]) -> GeneratedTraces:
+    def visible(self, reads: frozenset[str]) -> GeneratedTraces:
         """With what an order declares: else valid answers are alike, scores are not known, and features not there."""
         code = self.code if VOTES in reads else alike(self.code)
         features = self.features[: None if FEATURES in reads else 0]

@@ -67,8 +67,8 @@ def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nd
     C(N - m, k) / C(N, k).
     """
     place = np.arange(marked.shape[1])
-    left = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
-    none = np.cumprod(np.where(marked, left, 1.0), axis=1)
+    factors = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
+    none = np.cumprod(np.where(marked, factors, 1.0), axis=1)
     return np.concatenate([np.ones((len(marked), 1)), none], axis=1)
 
 

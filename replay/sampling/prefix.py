@@ -74,7 +74,7 @@ class Prefix:
     revealed: Revealed | None = field(default=None, repr=False)
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
-    _made: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
@@ -106,8 +106,8 @@ class Prefix:
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
-        own = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
-        return Prefix(*own, revealed, self.by_code)
+        tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
+        return Prefix(*tables, revealed, self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
@@ -117,9 +117,9 @@ class Prefix:
 
     def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
         """What rules that share a key make of it, made once."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     @cached_property
     def coded(self) -> Prefix:

@@ -1,7 +1,7 @@
 """When a policy stops: each rule says, for every step of every example at once, whether it holds there.
 
 A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A frozen dataclass with a method
-`holds` is a rule, too: `OwnStop` puts it into the form of the others.
+`holds` is a rule, too: `WrappedStop` puts it into the form of the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Own, Rule
+from replay.sampling.declared import DeclaredPrefix, Rule, WrappedRule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from toolkit.errors import RequiredError, RuleError, own_code
 from toolkit.settings import setting
@@ -68,11 +68,11 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
 
     def decide(self, seen: Prefix) -> np.ndarray:
         """What `holds` says: bool (E, S). Raises ThinkbackError when it fails."""
-        with own_code(self.said):
-            decided = np.asarray(self.holds(self.shown(seen)))
+        with own_code(self.label):
+            decided = np.asarray(self.holds(self.visible(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
             raise RuleError(
-                f"{self.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+                f"{self.label} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
                 f"bool of shape {seen.traces.shape}, one for every example and step"
             )
         return decided
@@ -232,17 +232,17 @@ class Window(StopRule, name="window", reads={VOTES}, trusted=True):
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
-class OwnStop(Own, StopRule):
+class WrappedStop(WrappedRule, StopRule):
     """A class with a method `holds`; one that declares nothing may read all but columns, and makes no verifications."""
 
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({VOTES}) if self.declared is None else self.declared
 
-    def shown(self, seen: Prefix) -> Any:
+    def visible(self, seen: Prefix) -> Any:
         """What it declares; votes and scores where it declares nothing."""
         reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
-        return DeclaredPrefix(seen, reads, self.said)
+        return DeclaredPrefix(seen, reads, self.label)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.asarray(self.rule.holds(seen))

@@ -203,9 +203,9 @@ class _State:
             if self.settings.bonus:
                 predicted += self.settings.bonus * np.sqrt(self._spread())
         predicted[~self.open[: self.top]] = -np.inf
-        picked = predicted.argmax(axis=0)
-        self.highest = predicted[picked, self.rows]
-        return picked
+        place = predicted.argmax(axis=0)
+        self.highest = predicted[place, self.rows]
+        return place
 
     def learn(self, at: np.ndarray, on: np.ndarray) -> None:
         """Observe the score of trace `at` (E,) where `on` (E,)."""

@@ -20,10 +20,10 @@ class Unscored:
     skips: bool = False
     fills: bool = False
     says: str = ""
-    shown: str = ""
+    mark: str = ""
     fill: float | None = None
 
-    def taken(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    def filled(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
         """Scores (E, T) as a policy reads them; `alone` (E,): where traces are not ranked against each other."""
         return score if self.fill is None else np.where(np.isnan(score) & alone[:, None], self.fill, score)
 
@@ -37,13 +37,13 @@ SKIP = Unscored(
     "skip",
     skips=True,
     says="no verification of these is counted or paid, and none can win by its score",
-    shown="skipped",
+    mark="skipped",
 )
 LOWEST = Unscored(
     "lowest",
     fills=True,
     says="each counts as verified, at the cost logged if any, with the verifier's lowest score in that pool of the log",
-    shown="lowest score",
+    mark="lowest score",
 )
 WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}
 """By what `on_unscored` says."""

@@ -72,9 +72,11 @@ def fixed_by_keys(
 
     `options` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
     """
-    tried = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
+    settings_by_name = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
     orders = {name: ORDERS[name] for name in REFERENCES}
-    orders |= {name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in tried.items()}
+    orders |= {
+        name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in settings_by_name.items()
+    }
     try:
         pool_budgets = budgets(
             log, verifier=verifier, max_traces=size, pool=pool, features=features, orders=orders,
@@ -84,8 +86,11 @@ def fixed_by_keys(
         return
     quality = pool_budgets.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
     cells = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
-    less = {(name, reference): gaps(pool_budgets, name, reference) for name, reference in product(tried, REFERENCES)}
-    for k, (name, (unseen, kind)) in product(ks, tried.items()):
+    less = {
+        (name, reference): gaps(pool_budgets, name, reference)
+        for name, reference in product(settings_by_name, REFERENCES)
+    }
+    for k, (name, (unseen, kind)) in product(ks, settings_by_name.items()):
         order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
         yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.budgets.pool_depth import Depth
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from toolkit.errors import listed
@@ -51,7 +51,7 @@ class _Entries:
     """What the parts of a manifest's `source` say of one name; `own`: of the pool alone, not of others too."""
 
     seconds: tuple[float | None, ...]
-    own: bool
+    of_pool: bool
 
     @property
     def total(self) -> float | None:
@@ -80,7 +80,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     request = _ClockRequest(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
-    others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
+    others = set(every["dataset"].drop_nulls()) - set(examples_where(log, where, "dataset")["dataset"].drop_nulls())
     parts = [part for part in source_parts(source) if _dataset(part) not in others]
     pool_entries, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
     runs = max(len(pool_entries.seconds), len(scored.seconds))
@@ -91,7 +91,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
         return WallClock(pool_entries.total, scored.total, runs, tuple(_unsaid(request, pool_entries, scored)))
     elsewhere = others if datasets_known else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
-    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.own)))
+    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.of_pool)))
 
 
 def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFra
     """How the runs did something else than exhaustive best-of-N on the claims reported; `examples`: their claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)
-    ran, claims = have["example_id"].unique(), asked_about(log, request.where)["example_id"]
+    ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]
     reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
         yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"

@@ -21,12 +21,12 @@ from replay.engine.costs import AT, COSTS, GENERATED, by_name, charged
 from replay.policies.base import Evaluator, Policy, needs_of
 from replay.policies.suite import ORDERS, suite
 from replay.policies.toml import GivenPolicies, load_policies
+from replay.runs.passes.covered import check_rules
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.passes import ReplayPlan, blocks, correctness, first_traces
-from replay.runs.passes.served import check_rules
 from replay.runs.passes.versions import policy_named
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableError, argument, counted, shown
 from toolkit.log import AnyLog, open_log

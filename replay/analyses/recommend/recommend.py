@@ -25,7 +25,7 @@ from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.store import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
@@ -168,8 +168,8 @@ class _PairedEvidence:
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(saved, 1, 0)} per example; it "
-                f"{self._loss(gained)}, and {cost}"
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(saved, 1, 0)} per "
+                f"example; it {self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
                 sentence += f"; against `{base[0]}`: accuracy {_points(to_base)}; it {self._loss(to_base)}"
@@ -202,10 +202,9 @@ class _PairedEvidence:
                 if flips.gained is not None and flips.lost is not None:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
-                own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
-                sentence += (
-                    f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips, exact=True)} from half of these"
-                )
+                policy_flips, pool_flips = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                halved = f"{_points(flips, exact=True)} from half of these"
+                sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
                     self.needed_to_claim(flips, above=False, share=HALVED),
                     self.needed(gained, -self.margin, above=True),
@@ -234,9 +233,9 @@ class _PairedEvidence:
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        tokens = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
         paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
-        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
+        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
         intervals = self.differences(pairs, alone=False)
@@ -245,7 +244,7 @@ class _PairedEvidence:
             beats = self._above(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
-                f"`{rival}` against `{name}`, at {spent[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
+                f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_points(gained, exact=True)}"
             )
             decides = name == best and beats and self._above(intervals[-1])
@@ -265,16 +264,16 @@ class _PairedEvidence:
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, where it costs more."""
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
-        known = [name for name, tokens in spent.items() if tokens > float(rival["total_tokens"].mean())]
+        tokens_by_vote = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        known = [name for name, tokens in tokens_by_vote.items() if tokens > float(rival["total_tokens"].mean())]
         if not known:
             return ()
-        name = max(known, key=lambda vote: spent[vote])
+        name = max(known, key=lambda vote: tokens_by_vote[vote])
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
         gained, dearer = self.differences(pairs, alone=True)
         return (
-            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(dearer, 1, 0)} per example: a vote "
-            "that costs more decides nothing.",
+            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
+            "example: a vote that costs more decides nothing.",
         )
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
@@ -319,10 +318,10 @@ def _points(interval: PairedInterval, exact: bool = False) -> str:
     p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}"
     if exact and p_value and interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS:
         p_value += f", exact {interval.exact_p:.4f}"
-    return _shown(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
+    return _interval_text(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
 
 
-def _shown(interval: PairedInterval, scale: float, decimals: int) -> str:
+def _interval_text(interval: PairedInterval, scale: float, decimals: int) -> str:
     if interval.difference is None:
         return "unknown"
     return NumberWithInterval(decimals, scale, signed=True).show(
@@ -394,8 +393,10 @@ def recommend(
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
     cluster = resampling_units(result.examples).to_numpy()
-    found = weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings)
-    return replace(found, simulated=result.simulated)
+    recommendation = weigh(
+        (base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings
+    )
+    return replace(recommendation, simulated=result.simulated)
 
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:

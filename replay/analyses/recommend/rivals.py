@@ -64,11 +64,11 @@ def equal_sizes(
     except ThinkbackError:
         return {pool: (size,) for pool, size in most.items()}
     rows = result.summary.filter(pl.col("metric") == "total_tokens").drop_nulls("estimate")
-    spent = dict(rows.select("policy", "estimate").iter_rows())
-    paid = [spent[rival.name] for rival in rivals if rival.name in spent]
+    tokens = dict(rows.select("policy", "estimate").iter_rows())
+    paid = [tokens[rival.name] for rival in rivals if rival.name in tokens]
 
     def equal(pool: str) -> tuple[int, ...]:
-        known = {vote.max_traces: spent[vote.name] for vote in votes[pool] if vote.name in spent}
+        known = {vote.max_traces: tokens[vote.name] for vote in votes[pool] if vote.name in tokens}
         within = {equal_vote(known, limit) for limit in paid} - {None}
         return tuple(sorted({votes[pool][0].max_traces, *(size for size in within if size is not None), most[pool]}))
 

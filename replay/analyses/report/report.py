@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from replay.policies.suite import suite
-from replay.policies.suite_facts import SERVED
+from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.figures.figure_data import RATE, FigureData
@@ -22,9 +22,9 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.logged_order import any_detectable
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
+from replay.runs.saved.display import group_inputs, ranked_input
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record
-from replay.runs.saved.shown import group_inputs, ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
@@ -74,11 +74,11 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
     units = result.examples.select("example_id", unit=resampling_units(result.examples))
     scores = scores.join(units, on="example_id").sort("example_id")
-    read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
+    pairs_read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
-        place = ((verifier, pool) in read, rows.height, str(pool))
+        place = ((verifier, pool) in pairs_read, rows.height, str(pool))
         best[str(verifier)] = max(best.get(str(verifier), place), place)
     settings, areas = result.summariser.settings, []
     for verifier, (*_, pool) in best.items():
@@ -122,7 +122,7 @@ def _sections(
     `room`: None where there is no oracle; `left_out`: further lines of that.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
-    made = {
+    sections = {
         "Best policy": [*_best(result, results)],
         "Against one attempt": [*_gain(result, results)],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
@@ -134,14 +134,14 @@ def _sections(
         "Assumptions": [*_assumptions(description, result)],
         "Left out": [*_left_out(result, left_out)],
     }
-    return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+    return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
     real = [one for one in policies if not one.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
-    whole = set(sizes.filter(pl.col("examples") >= SERVED * pl.col("examples").max())["pool"])
+    whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
     return plain[0] if plain and len(real) > 1 else None
 
@@ -384,17 +384,19 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
-    told = []
+    verifier_areas = []
     for one in areas:
         notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
         if one.auc_within.estimate is not None:
             notes.append(f"{_area(one.auc_within)} among traces of one example")
-        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
-    if told:
-        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+        verifier_areas.append(
+            f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+        )
+    if verifier_areas:
+        more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
             "A right trace of the examples compared scores above a wrong one with probability: "
-            f"{'; '.join(told[: 2 * MOST])}{more}."
+            f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
 
@@ -470,9 +472,9 @@ class LogReport:
     def _tables(self) -> Iterator[tuple[str, Table, Table]]:
         """Tables by name: as the report shows them, and whole."""
         results = ranked_input(self.result)
-        named = {"policies": results}
-        named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
-        for name, one in named.items():
+        tables = {"policies": results}
+        tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
+        for name, one in tables.items():
             whole = ranked_table(one)
             yield name, _short(whole, one, _one_attempt(self.result.policies, one.baseline)), whole
         if self.room is not None:
@@ -521,11 +523,11 @@ def report(
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
-    opened = open_log(log)
-    description = describe_log(opened)
+    opened_log = open_log(log)
+    description = describe_log(opened_log)
     standard, missing = None, []
     if policies is None:
-        standard = suite(opened, where)
+        standard = suite(opened_log, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
             where, options = standard.where, {"by": standard.by} | options
@@ -535,7 +537,7 @@ def report(
         baseline = largest_majority(records)
         if baseline is None and standard is not None:
             baseline = _first_attempt(records, description)
-    result = run(opened, file, baseline=baseline, where=where, **options)
+    result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
     for name in FIGURES:
@@ -544,7 +546,7 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    areas = _verifier_areas(opened, result) if description.verifiers.height else ()
+    areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
     sections = _sections(result, description, room, areas, missing)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
@@ -555,8 +557,8 @@ def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
     reader asks for first.
     """
     known = {column.key for column in table.columns}
-    wanted = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
-    narrow = table.only([key for key in wanted if key in known])
+    columns = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
+    narrow = table.only([key for key in columns if key in known])
     rows = rank(results)
     front = sorted(
         (row.cost.estimate, place) for place, row in enumerate(rows) if row.on_front and row.cost and place >= ROWS
@@ -583,8 +585,8 @@ def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:
     against = "" if result.baseline is None else f" The baseline is `{result.baseline}`."
     replayed = f"Replayed: {policies} on {counted(result.statistics.n, 'example')}{among}"
     intervals = f"{100 * settings.level:g} % intervals"
-    drawn = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
-    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({drawn})."
+    resamples = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
+    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
 
 
 def _marks(sections: Sequence[Section]) -> Iterator[str]:

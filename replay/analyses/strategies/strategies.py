@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LoggedPool
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.contents import Contents, opened
 from replay.data.needs import scores_on, together
 from replay.kinds.act import Act
@@ -189,16 +189,16 @@ def strategies(
     verifier_names = [verifiers] if isinstance(verifiers, str) else verifiers
     for verifier in verifier_names or ():
         contents.require_verifier(verifier)
-    named = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
+    names = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
-    frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
-    summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
-    plan = _plan(pool, probe, revised, named, summed, numbers, orders, seed)
+    frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
+    summed = frozenset(name for name in names if (contents.lowest(pool, name) or 0.0) >= 0)
+    plan = _plan(pool, probe, revised, names, summed, numbers, orders, seed)
     policies = {strategy: [one.resolve(contents) for one in members] for strategy, members in plan.items()}
-    wanted = together(scores_on([probe], name) for name in named if probe is not None)
-    reader = _Reader(pool, probe, tuple(named), policies, summed, numbers)
+    score_needs = together(scores_on([probe], name) for name in names if probe is not None)
+    reader = _Reader(pool, probe, tuple(names), policies, summed, numbers)
     every = [one for members in policies.values() for one in members]
-    blocks = evaluators(log, contents, every, frame, "strategies", needs=wanted, first={pool: size})
+    blocks = evaluators(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
     parts = [reader.read(on) for on in blocks]
     return _joined(Source(pool, probe, revised, orders, seed), parts, frame, reader, verifier_names is not None)
 

@@ -139,8 +139,8 @@ class VotesByScore:
         """Correctness and samples paid, (E,) each."""
         column = self.columns(of.score, of.n)
         stands = column < 0
-        taken = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
-        return np.where(stands, of.probe, taken), 1.0 + np.where(stands, 0, of.n[column])
+        votes_then = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
+        return np.where(stands, of.probe, votes_then), 1.0 + np.where(stands, 0, of.n[column])
 
     def by_coin(self, of: Conditional) -> np.ndarray:
         """What the probe and as many samples are worth (E,) where a coin, not the score, gives the numbers out."""

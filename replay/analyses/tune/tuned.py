@@ -9,7 +9,7 @@ import polars as pl
 from replay.analyses.tune.goals import Goal, Limit
 from replay.data.choice import Choice
 from replay.runs.result.result import Result
-from replay.runs.saved.shown import ranked_input
+from replay.runs.saved.display import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import NumberWithInterval, ShownInterval, table_of
 from toolkit.show.tables.html import marked, paragraph
@@ -77,8 +77,8 @@ def answer(tuned: Tuned) -> str:
     text += f"{_cost(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
-    kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (text, alone, *kept, _by_estimates(tuned))))
+    limits = (_limit(tuned, limit) for limit in tuned.goal.limits)
+    return " ".join(filter(None, (text, alone, *limits, _by_estimates(tuned))))
 
 
 def _by_estimates(tuned: Tuned) -> str | None:

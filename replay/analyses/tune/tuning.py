@@ -21,8 +21,8 @@ from replay.runs.passes.learning import learnt_on
 from replay.runs.passes.reuse import first_ids, gate_files, seen_by
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.shown import ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.runs.saved.display import ranked_input
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,
@@ -66,15 +66,15 @@ def tune(
             f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
         )
     log, _ = opened(log)
-    wanted = read_goal(goal) if isinstance(goal, str) else goal
+    parsed_goal = read_goal(goal) if isinstance(goal, str) else goal
     if (on is None) != (report is None):
         raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
         on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
-    baseline = wanted.baseline if baseline is None else baseline
-    if baseline is None and any(limit.relative for limit in wanted.limits):
+    baseline = parsed_goal.baseline if baseline is None else baseline
+    if baseline is None and any(limit.relative for limit in parsed_goal.limits):
         raise RequiredError(
             f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
         )
@@ -82,26 +82,26 @@ def tune(
     refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **options)
-    if wanted.metric is None:
-        wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
-    _known_metrics(wanted, development)
-    promise = Promise.of(wanted, development)
-    chosen = _choose(wanted, development, baseline, promise)
+    if parsed_goal.metric is None:
+        parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
+    _known_metrics(parsed_goal, development)
+    promise = Promise.of(parsed_goal, development)
+    chosen = _choose(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     policy_names = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
     policy_names = _with_bases(frozen, policy_names)
-    left = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
-    reported = run(log, left, baseline=baseline, where=report, **options)
-    best = _best(wanted, chosen, development)
+    reported_file = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
+    reported = run(log, reported_file, baseline=baseline, where=report, **options)
+    best = _best(parsed_goal, chosen, development)
     choice = Choice(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
-    estimated = _unpromised(wanted, development, promise, best)
-    return Tuned(wanted, chosen, choice, development, reported, promise is not None, estimated)
+    estimated = _unpromised(parsed_goal, development, promise, best)
+    return Tuned(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
 
 
 def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:

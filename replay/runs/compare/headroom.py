@@ -21,8 +21,8 @@ from replay.data.block import LogBlock
 from replay.engine.calls import Draw, PolicyPath, Realization
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import paths
+from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
-from replay.runs.saved.shown import policy_row
 from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
@@ -84,8 +84,10 @@ class Headroom:
         columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
-        for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
-            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in measures)))))
+        for policy, *interval in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
+            rows.append(
+                (policy, *(cell_of(one) for one in (interval, *(known.get((policy, one)) for one in measures))))
+            )
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -276,12 +278,12 @@ def headroom(
     )
 
 
-def _oracle_of(result: Findings, named: str | None) -> str:
+def _oracle_of(result: Findings, name: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
-    if named is not None:
-        require_known(named, names, f"no policy is named `{named}`")
-        return named
+    if name is not None:
+        require_known(name, names, f"no policy is named `{name}`")
+        return name
     seeing = [policy.name for policy in result.policies if policy.diagnostic]
     known = result.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)

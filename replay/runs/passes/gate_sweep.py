@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.engine.outcome import SERVED
+from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
@@ -38,14 +38,14 @@ class Branches:
     """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
 
     `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
-    `kept`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    `unfired`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
     """
 
     ids: pl.Series
     unit: np.ndarray
     signal: np.ndarray
     below: bool
-    kept: Mapping[str, np.ndarray]
+    unfired: Mapping[str, np.ndarray]
     fired: Mapping[str, np.ndarray]
     left_out: int
 
@@ -54,7 +54,7 @@ class Branches:
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
-            kept={name: values[mask] for name, values in self.kept.items()},
+            unfired={name: values[mask] for name, values in self.unfired.items()},
             fired={name: values[mask] for name, values in self.fired.items()},
         )  # fmt: skip
 
@@ -87,8 +87,8 @@ class Branches:
             group = np.searchsorted(thresholds, self.signal, side="right")
         else:  # fires where signal >= threshold; thresholds descend
             group = np.searchsorted(-thresholds, -self.signal, side="left")
-        names = [name for name in columns if name in self.kept]
-        base = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        names = [name for name in columns if name in self.unfired]
+        base = {name: np.where(forced, self.fired[name], self.unfired[name]) for name in names}
         return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
@@ -105,20 +105,22 @@ class BranchBlock:
 
     ids: pl.Series
     every_signal: np.ndarray
-    served: np.ndarray  # (E,) bool
-    kept: Mapping[str, np.ndarray]
+    covered: np.ndarray  # (E,) bool
+    unfired: Mapping[str, np.ndarray]
     fired: Mapping[str, np.ndarray]
 
 
 def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None = None) -> BranchBlock:
     """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
     never, always = (on.outcome(one) for one in gate.never_and_always())
-    served = (never.reason == SERVED) & (always.reason == SERVED)
+    covered = (never.reason == COVERED) & (always.reason == COVERED)
     base, fired = (
-        {name: values for name, values in outcome_values(one, served).items() if columns is None or name in columns}
+        {name: values for name, values in outcome_values(one, covered).items() if columns is None or name in columns}
         for one in (never, always)
     )
-    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, base, fired)
+    return BranchBlock(
+        on.block.examples["example_id"].filter(pl.Series(covered)), gate.signal(on), covered, base, fired
+    )
 
 
 def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
@@ -126,23 +128,25 @@ def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.Da
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
-    mine = examples.filter(pl.col("example_id").is_in(ids.implode()))
+    rows = examples.filter(pl.col("example_id").is_in(ids.implode()))
     return Branches(
         ids=ids,
-        unit=unit_numbers(resampling_units(mine)),
-        signal=np.concatenate([part.every_signal[part.served] for part in parts]),
+        unit=unit_numbers(resampling_units(rows)),
+        signal=np.concatenate([part.every_signal[part.covered] for part in parts]),
         below=gate.falling,
-        kept={name: np.concatenate([part.kept[name] for part in parts]) for name in parts[0].kept},
+        unfired={name: np.concatenate([part.unfired[name] for part in parts]) for name in parts[0].unfired},
         fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
-        left_out=sum(int((~part.served).sum()) for part in parts),
+        left_out=sum(int((~part.covered).sum()) for part in parts),
     )
 
 
 def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
-    pieces = blocks(plan, pair[:1])
-    return join_branches([branch_block(Evaluator(block, pair), gate) for block in pieces], gate, plan.examples.frame)
+    log_blocks = blocks(plan, pair[:1])
+    return join_branches(
+        [branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples.frame
+    )
 
 
 def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
@@ -251,7 +255,7 @@ class Sweep:
         """
         ids = self.branches.ids
         branches, of = self.branches.among(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
-        judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+        judged = int(np.isfinite(branches.unfired["correct"] + branches.fired["correct"]).sum())
         table = curve(branches).select(of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged))
         return table, band_table(branches, settings, self.thresholds).select(of.alias("policy"), pl.all())
 

@@ -94,8 +94,8 @@ class Versions:
     def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
         """Name by number of the policies as given from which some that are reported come."""
         known = {policy.name for policy in self.policies}
-        wanted = {policy.name if policy.name in known else policy.sweep for policy in policies}
-        return {n: p.name for n, p in enumerate(self.policies) if p.name in wanted}
+        names = {policy.name if policy.name in known else policy.sweep for policy in policies}
+        return {n: p.name for n, p in enumerate(self.policies) if p.name in names}
 
     @property
     def evaluated(self) -> tuple[Policy, ...]:

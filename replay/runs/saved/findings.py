@@ -17,8 +17,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
-from replay.runs.passes.own_metrics import with_unvalued
 from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
@@ -296,8 +296,8 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
     try:
         return query_log(log, sql, files)
     except ThinkbackError as error:
-        named = re.search(r"[Tt]able with name (\w+)", str(error))
-        name = "" if named is None else named[1].lower()
+        match = re.search(r"[Tt]able with name (\w+)", str(error))
+        name = "" if match is None else match[1].lower()
         if name in VIEWS.values() and name not in files:
             raise _without_traces(result, name) from None
         if log is not None or name not in SCHEMAS:

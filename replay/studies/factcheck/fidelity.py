@@ -98,12 +98,12 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
     """The numbers of a run that were fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
-            wanted = numbers.value(row["table"], of["column"], method=method)
+            published_value = numbers.value(row["table"], of["column"], method=method)
             value = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
-            if wanted is not None and value is not None:
-                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+            if published_value is not None and value is not None:
+                distance = of["percent"] / 100 * published_value if "percent" in of else of["distance"]
                 error = _sampling_error(value)
-                yield _Line(row["table"], method, of["what"], wanted, value.estimate, distance, error)
+                yield _Line(row["table"], method, of["what"], published_value, value.estimate, distance, error)
 
 
 def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
@@ -237,17 +237,17 @@ def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str]
 
 
 def _held_out_line(
-    table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False,
+    table: str, method: str, what: str, published_value: float | None, cell: ShownInterval | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.
 
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
     """
-    if wanted is not None and cell is not None:
+    if published_value is not None and cell is not None:
         error = _sampling_error(cell)
         error = None if error is None else hypot(error, luck)
-        yield _HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
+        yield _HeldOutNumber(table, method, what, published_value, cell.estimate, error, signed)
 
 
 RESAMPLES = 200
@@ -280,16 +280,16 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
 
 def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
-    wanted = WORK.stated(GOLD[name])
-    share, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
-    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, share, FIT["shares"], error)
+    published_value = WORK.stated(GOLD[name])
+    share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
+    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
 
 
 def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
     for bucket in main.buckets():
-        wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
-        if wanted is not None:
-            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
+        published_value = numbers.value("B.1", "claims", **bucket_keys(bucket))
+        if published_value is not None:
+            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", published_value / main.n
             error = _share_error(share, main.n)
             yield _Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
 
@@ -323,8 +323,11 @@ def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterato
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
         ):
             value = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
-            wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
-            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, value)
+            published_value, which = (
+                numbers.value("B.1", column, **bucket_keys(bucket)),
+                f"{bucket.first} to {bucket.last}",
+            )
+            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", published_value, value)
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
     for published_pool in POOLS[name]:
@@ -336,8 +339,10 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
         run = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", run.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
-            wanted = numbers.value(table, column, max_traces=cap, method=method)
-            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, run.cell(method, metric, scale))
+            published_value = numbers.value(table, column, max_traces=cap, method=method)
+            yield from _held_out_line(
+                table, method, f"{metric}, cap {cap}", published_value, run.cell(method, metric, scale)
+            )
 
 
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
@@ -355,9 +360,11 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
     for order, column in columns.items():
         order_gaps = gaps(pool_budgets, "surrogate", order)
         for k in BUDGETS[of.size]:
-            wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
+            published_value = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
             less, what = order_gaps[k].points if k in order_gaps else None, f"{prefix}k = {k}: less {order}, points"
-            yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+            yield from _held_out_line(
+                "B.4", SURROGATE, what, published_value, less, True, luck.get(order, {}).get(k, 0.0)
+            )
 
 
 def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:

@@ -129,7 +129,7 @@ def study_factcheck(
     features: Sequence[str] = (),
     cap: int = 15,
     caps: Sequence[int] = (15, 20, 30, 40),
-    orders: int = 10,
+    orders: int = 20,
     random_seed: int = 20,
     dev: str | None = None,
     where: str | None = None,
@@ -145,14 +145,14 @@ def study_factcheck(
     Rows are of a data set each. `published` names data sets whose published numbers stand beside theirs: `quantemp`,
     `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
     is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
-    tables 5.11 to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims
+    tables 5.11 to 5.13; the table `orders` averages stops over `orders` random orders. `where` chooses the claims
     that are reported, by default those of the test split where there is one, and `dev` those to learn from. Figures
     are `width` wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
-    drawn = inches(width)
+    width_inches = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
@@ -189,7 +189,9 @@ def study_factcheck(
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
     lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
-    study_report = report_of(study_log(opened_log, setting, known, pools, without), opened_log.name, drawn, lacking)
+    study_report = report_of(
+        study_log(opened_log, setting, known, pools, without), opened_log.name, width_inches, lacking
+    )
     default_note = (
         [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
     )

@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
-from replay.data.conditions import asked_about, examples_of, matching, of_dataset
+from replay.data.conditions import examples_of, examples_where, matching, of_dataset
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import FREE
@@ -63,7 +63,7 @@ class FactcheckSetting:
     options: Mapping[str, Any] = field(default_factory=dict)
     other_verifier: str | None = None
     caps: tuple[int, ...] = (15, 20, 30, 40)
-    orders: int = 10
+    orders: int = 20
     dev: str | None = None
     published: PublishedDataset | None = None
     alone: bool = True
@@ -91,7 +91,7 @@ class FactcheckSetting:
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """The examples to report, by example_id: these columns of them."""
-        return asked_about(log, self.where, *columns)
+        return examples_where(log, self.where, *columns)
 
     def table_budgets(self, size: int) -> tuple[int, ...]:
         """The budgets of a pool of so many traces that tables show: those of table B.4, else the usual ones."""
@@ -171,7 +171,7 @@ def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
 
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Pools of each data set of a condition's examples, among those known."""
-    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
+    datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
     return {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
 
 
@@ -180,7 +180,7 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     if where is None:
         return read_contents(log).verifiers
     trace_ids = log.scan("traces", ["trace_id", "example_id"]).filter(
-        pl.col("example_id").is_in(asked_about(log, where)["example_id"].implode())
+        pl.col("example_id").is_in(examples_where(log, where)["example_id"].implode())
     )
     scores = log.scan("verifications", ["trace_id", "verifier"]).join(trace_ids, on="trace_id", how="semi")
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
@@ -377,8 +377,8 @@ class Methods:
         a = self._draws(*first)
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = value(a, b)
-        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+            interval = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return ShownInterval(estimate)
@@ -442,26 +442,31 @@ def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
     yield from (note("unlogged", text) for text in run.unlogged().values())
 
 
-def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
-    """The methods as policies; `keys` are settings of all of them, such as `orders`."""
+def method_policies(
+    setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> list[Sample]:
+    """The methods as policies, in the logged order, or as means over `orders` orders; exact where nothing stops."""
+    every, drawn = ({}, {}) if orders is None else ({"expected": True}, {"orders": orders})
     by_method: dict[str, dict[str, Any]] = {
-        TOP: {"max_traces": 1, "select": "first"},
-        VOTE: {"select": "majority"},
-        BEST: {},
-        ADAPTIVE: {"stop": setting.margin},
-        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
+        TOP: {"max_traces": 1, "select": "first", **every},
+        VOTE: {"select": "majority", **every},
+        BEST: every,
+        ADAPTIVE: {"stop": setting.margin, **drawn},
+        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin, **drawn},
     }
     common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
-    return [Sample(**{**common, "name": name, **by_method[name], **keys}) for name in methods]
+    return [Sample(**{**common, "name": name, **by_method[name]}) for name in methods]
 
 
-def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_methods(
+    log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> Methods:
     """Replay the methods; what the log cannot serve for nine tenths of the examples asked about is missing, and why.
 
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     Raises ThinkbackError where nothing can be replayed, or the log cannot serve even votes.
     """
-    policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
+    policies = [*method_policies(setting, methods, orders), *([] if TOP in methods else [every_example(setting.pool)])]
     try:
         result = run(log, policies, baseline=BEST, **setting.options)
     except ThinkbackError:
@@ -471,10 +476,12 @@ def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] =
     return Methods(result, setting.verifier, setting.cap, dict(result.dropped))
 
 
-def replay_if_covered(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_if_covered(
+    log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
+) -> Methods:
     """The same; where nothing can be replayed, every method is missing, with the reason."""
     try:
-        return replay_methods(log, setting, methods, **keys)
+        return replay_methods(log, setting, methods, orders)
     except ThinkbackError as error:
         return Methods(None, setting.verifier, setting.cap, dict.fromkeys(methods, str(error)))
 

@@ -17,7 +17,7 @@ from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, u
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_keys
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
-from replay.data.conditions import asked_about, matching, of_dataset, refuse_overlap
+from replay.data.conditions import examples_where, matching, of_dataset, refuse_overlap
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import WARN_EXCLUDED
@@ -29,7 +29,7 @@ from replay.sampling.surrogate import LABEL_SCORES
 from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, VERIFYING, FactcheckSetting, Methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.kit.cells import reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import InvalidError, ThinkbackError, argument, listed
@@ -74,7 +74,7 @@ def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | No
 
     Of examples with labels only traces whose answer is one of them are valid, as only these are ever verified.
     """
-    examples = asked_about(log, where, "cluster", "labels")
+    examples = examples_where(log, where, "cluster", "labels")
     units = examples.select("example_id", "labels", unit=resampling_units(examples))
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(
@@ -153,8 +153,8 @@ class _BudgetGap:
 
     def __str__(self) -> str:
         """The line beneath the tables of budgets."""
-        named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
-        return f"{f'{self.split} claims, ' if self.split else ''}{self.traces} traces{named}: {self.why}"
+        suffix = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
+        return f"{f'{self.split} claims, ' if self.split else ''}{self.traces} traces{suffix}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,7 @@ class Study:
     main: Methods
     other: Methods
     caps: Mapping[int, Methods]
-    averaged: Methods  # over random orders of the pool
+    averaged: Methods  # over orders of the pool
     budgets: VerifierBudgets
     sensitivity: SettingSweep
     surrogate_keys: SettingSweep
@@ -379,8 +379,8 @@ class Study:
     @property
     def surrogate_s(self) -> float | None:
         """Seconds per example that replay spent on the surrogate."""
-        spent = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
-        return spent.get(SURROGATE)
+        seconds = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
+        return seconds.get(SURROGATE)
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
@@ -425,8 +425,8 @@ class Study:
     def missing(self) -> Mapping[str, Sequence[str]]:
         """Why numbers of a table could not be computed, by the table's number or what it is of."""
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
-        named = "name one (`--other-verifier`, in Python `other_verifier`)"
-        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {named}"
+        hint = "name one (`--other-verifier`, in Python `other_verifier`)"
+        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
         why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
         why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(LARGER, tuple(self._caps_missing()))
         for number, kinds in TAKES.items():
@@ -527,7 +527,7 @@ def study_dataset(
         caps={
             cap: runs.replay_if_covered(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
-        averaged=runs.replay_if_covered(log, setting, VERIFYING, orders=setting.orders),
+        averaged=runs.replay_if_covered(log, setting, orders=setting.orders),
         budgets=_verifier_budgets(log, setting, dataset, depth),
         sensitivity=sensitivity(log, setting, depth.size),
         surrogate_keys=surrogate_keys(log, setting),

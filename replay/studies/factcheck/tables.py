@@ -323,10 +323,10 @@ def _buckets(study: Study) -> Iterator[Row]:
 
 def _overhead(study: Study) -> Iterator[Row]:
     """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
-    spent = study.surrogate_s
+    seconds = study.surrogate_s
     values: dict[str, Value] = {
-        "measured_s_per_claim": spent,
-        "measured_h": None if spent is None else spent * study.main.n / 3600,
+        "measured_s_per_claim": seconds,
+        "measured_h": None if seconds is None else seconds * study.main.n / 3600,
     }
     yield Row((), values=values, **study.published("B.3"))
 

@@ -32,13 +32,13 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> S
 
 
 def warnings_of(
-    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), named: str = ""
+    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), prefix: str = ""
 ) -> tuple[str, ...]:
     """What a run says above its table, after `named`: its warnings and the notes of some codes, by default those on
     failed calls and on examples that are left out.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
-    return tuple(str(replace(note, text=f"{named}{note.text}")) for note in notes)
+    return tuple(str(replace(note, text=f"{prefix}{note.text}")) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
@@ -66,10 +66,10 @@ def estimate(entry: Any) -> float | None:
 
 def reasons(missing: Mapping[str, str]) -> list[str]:
     """Each reason once, with the names of what it takes away, or without where these are more than two."""
-    named: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, why in missing.items():
-        named.setdefault(why, []).append(name)
-    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in named.items()]
+        names_by_reason.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()]
 
 
 def unlogged(what: str, of: str) -> str:

@@ -56,8 +56,8 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
-    named = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
-    every = ((f"{key}{named[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
+    suffixes = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
+    every = ((f"{key}{suffixes[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
     return {name: figure for name, figure in every if figure is not None}
 
 

@@ -246,36 +246,38 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
     published number stands apart gets it after all others.
     """
     columns = _resolved(sheet.columns, parts)
-    named = sheet.dataset or (DATASET if len(parts) > 1 else "")
-    rows = [(part.dataset, row) if named else ("", row) for part in parts for row in sheet.rows(part)]
+    dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
+    rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
-    laid: list[tuple[TableColumn, list[Any]]] = []
-    if named:
-        laid.append(
+    laid_columns: list[tuple[TableColumn, list[Any]]] = []
+    if dataset_heading:
+        laid_columns.append(
             (
-                TableColumn(named, key=captions.dataset or (DATASET_KEY if named == DATASET else None)),
+                TableColumn(
+                    dataset_heading, key=captions.dataset or (DATASET_KEY if dataset_heading == DATASET else None)
+                ),
                 [dataset for dataset, _ in rows],
             )
         )
-    laid += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
-    apart: list[tuple[TableColumn, list[Any]]] = []
+    laid_columns += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
+    last_columns: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
-        cells = [column.shown(column.cell(row)) for _, row in rows]
-        laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
+        cells = [column.display(column.cell(row)) for _, row in rows]
+        laid_columns.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
             published_cells = list(_published(column, [row for _, row in rows], cells))
-            (apart if column.published.apart else laid).extend(published_cells)
-    laid += apart
+            (last_columns if column.published.apart else laid_columns).extend(published_cells)
+    laid_columns += last_columns
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
     gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
     below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
         title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{captions.suffix}",
-        columns=tuple(column for column, _ in laid),
-        rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
+        columns=tuple(column for column, _ in laid_columns),
+        rows=tuple(zip(*(cells for _, cells in laid_columns), strict=True)),
         above=(*([SIMULATED] if captions.simulated else []), *dict.fromkeys(captions.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
         printed=sheet.printed,
@@ -299,16 +301,19 @@ def _head(head: str | TableColumn) -> TableColumn:
 def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
     """A column's published numbers and, unless they stand apart, the differences to them."""
     published = column.published
-    wanted = [row.published.get(published.key) for row in rows]
+    published_cells = [row.published.get(published.key) for row in rows]
     form: Form = published.form or column.plain
     heading, name = published.heading or f"{column.heading} published", published.name or f"{column.key}_published"
-    yield TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key), wanted
+    yield (
+        TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key),
+        published_cells,
+    )
     if published.apart or not isinstance(column.plain, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
         None if published.key in row.unlike else _less(cell, other, scale)
-        for row, cell, other in zip(rows, cells, wanted, strict=True)
+        for row, cell, other in zip(rows, cells, published_cells, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
     yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference

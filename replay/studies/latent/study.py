@@ -18,7 +18,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import asked_about, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import examples_where, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -37,15 +37,15 @@ SINGLE = ("avg", "majority", "pass")
 @checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
     """The temperature of each pool of first attempts that was drawn at one, the lowest first."""
-    opened = open_log(log)
-    traces = opened.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    opened_log = open_log(log)
+    traces = opened_log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     of_pool = traces.group_by("pool").agg(
         lowest=pl.col("temperature").min(),
         highest=pl.col("temperature").max(),
         unknown=pl.col("temperature").null_count(),
     )
-    alike = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
-    return dict(collect(alike.select("pool", "lowest").sort("lowest", "pool"), opened).iter_rows())
+    constant = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
+    return dict(collect(constant.select("pool", "lowest").sort("lowest", "pool"), opened_log).iter_rows())
 
 
 @checks_arguments()
@@ -55,12 +55,12 @@ def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
     Raises ThinkbackError where no pool has one temperature.
     """
-    opened = open_log(log)
-    by_pool = temperatures(opened)
+    opened_log = open_log(log)
+    by_pool = temperatures(opened_log)
     if not by_pool:
-        raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
+        raise UnsuitableError(f"{opened_log.address} has no pool that was drawn at one known temperature")
     parts = [
-        curves(opened, pool=pool, where=where, settings=settings)
+        curves(opened_log, pool=pool, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
         .select(pl.lit(temperature).alias("temperature"), "pool", "metric", "k", "estimate", "low", "high", "n")
         for pool, temperature in by_pool.items()
@@ -237,7 +237,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     contents = read_contents(log)
     _require(log, contents, setting)
     setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
-    ids = asked_about(log, setting.where)["example_id"]
+    ids = examples_where(log, setting.where)["example_id"]
     train = matching_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
@@ -265,16 +265,16 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
         matching(log, setting.on, "on")
 
 
-def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
+def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
     """Those that are named, else `latent`."""
-    for name in named:
+    for name in names:
         contents.require_verifier(name)
-    if not named and LATENT not in contents.verifiers:
+    if not names and LATENT not in contents.verifiers:
         raise UnknownError(
             f"the log has no verifier `{LATENT}`: fit one with `thinkback fit-verifier LOG --train-on "
             f"\"split='train'\" --name {LATENT}`, or name another with {argument('verifier')}"
         )
-    return tuple(named) or (LATENT,)
+    return tuple(names) or (LATENT,)
 
 
 def _studies(
@@ -448,13 +448,13 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     main = place_probes.restricted(dataset_traces, dataset_traces.of("pool", pool))
     few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.at())
-    transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    transferred, by_reader = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
-        readers={name: area.interval(level) for name, area in read.items()},
+        readers={name: area.interval(level) for name, area in by_reader.items()},
         transfer_behind=_behind(transferred, study.dataset, level),
-        readers_behind=_behind(read, study.states, level),
+        readers_behind=_behind(by_reader, study.states, level),
         locations=place_probes.location_map(main, table, level),
         temperatures=tuple(_temperatures(study, dataset_traces, few, missing)),
         models=tuple(_models(study, main, missing)),
@@ -531,7 +531,7 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.own_less(areas, level)
+    behind = place_probes.transfer_gaps(areas, level)
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
@@ -572,12 +572,14 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
     for name, reader_traces in by_model.items():
-        alike = place_probes.restricted(
+        common_traces = place_probes.restricted(
             reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
         )
-        if alike.train.any() and not alike.train.all():
-            table = place_probes.score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
-            scores[name], traces = place_probes.joint(table), alike
+        if common_traces.train.any() and not common_traces.train.all():
+            table = place_probes.score_table(
+                common_traces, common_traces.train, common_traces.at(_spread(_usual(common_traces.places), MOST_PLACES))
+            )
+            scores[name], traces = place_probes.joint(table), common_traces
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
@@ -651,6 +653,6 @@ def _votes(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
 
 
 def _pools_with_several(study: LatentStudy) -> list[str]:
-    counted = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
-    sizes = collect(counted.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
+    attempts = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
+    sizes = collect(attempts.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
     return sizes.filter(pl.col("most") > 1)["pool"].to_list()

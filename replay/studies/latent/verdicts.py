@@ -220,9 +220,9 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
     if not pairs:
         return ()
     level = simultaneous_level([one.first - one.second for one in pairs], cluster=unit, settings=settings)
-    raised = replace(settings, level=level)
+    at_level = replace(settings, level=level)
     return tuple(
-        replace(one.gain, difference=paired_interval(one.first, one.second, cluster=unit, settings=raised))
+        replace(one.gain, difference=paired_interval(one.first, one.second, cluster=unit, settings=at_level))
         for one in pairs
     )
 
@@ -422,8 +422,10 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     if pool.single:
         yield Verdict(_VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
     else:
-        picked = pool.over_random(level)
-        yield Verdict(_VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
+        over_random = pool.over_random(level)
+        yield Verdict(
+            _VerdictOn.RANDOM, answered(over_random), against="a random pick of what is scored", difference=over_random
+        )
     against = list(_rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:

@@ -63,14 +63,14 @@ def _band_panel(
 def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.named.oracles))]
+    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
     cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in rows}
-    return list(_frontier_points(cells, study.named.base, diagnostic).values())
+    return list(_frontier_points(cells, study.names.base, diagnostic).values())
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
-    named = study.named
+    named = study.names
     names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
     cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
     return [bar for bar in cells if None not in bar]
@@ -103,7 +103,7 @@ def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        panels += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+        panels += [show.ReliabilityPanel(gate.label, points, gate.action, gate.file.threshold)] if points else []
     return panels
 
 
@@ -130,7 +130,7 @@ FIGURES: Figures = {
 def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
     """Figures of a data set that are not drawn, and what others lack, with the reason."""
     yield from undrawn(FIGURES, study, drawn)
-    named = study.named
+    named = study.names
     names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
     names |= {*named.unfitted, *named.samples, *named.oracles}
     without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
-from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
+from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
@@ -108,7 +108,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
         words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
-    words["Examples"] = [EXAMPLES_TOLD] if cases else []
+    words["Examples"] = [EXAMPLES_NOTE] if cases else []
     words["What could not be done"] = undone
     return StudyReport(
         title=f"Think again or think longer, on {name}",

@@ -164,16 +164,16 @@ class InterventionRoles:
         `pools` are policies of first attempts by their pool, `there` those that revise the base attempt by action;
         where `ruled`, the one with `gate` and the primary action is among them.
         """
-        named, policies = list(pools.values()), list[Policy]()
+        names, policies = list(pools.values()), list[Policy]()
         for pool in pools:
             acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
             for action, more in crossed(pool, acts, gate).items():
                 if pool == self.base:
-                    named += there[action]
+                    names += there[action]
                     more = [] if ruled and action == self.action else more[1:]
-                named += [policy.name for policy in more]
+                names += [policy.name for policy in more]
                 policies += more
-        return tuple(named), policies
+        return tuple(names), policies
 
     def record(self) -> dict[str, Any]:
         return {
@@ -237,8 +237,8 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
     scopes = gate_set.scopes_of(log, setting.rows, dataset)
     where = setting.where if dataset is None else of_dataset(setting.where, dataset)
     known = action is not None or len(actions) == 1
-    screened, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
-    action = action or attempts.best_action(screened.filter(pl.col("action").is_in(actions)))
+    screening, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
+    action = action or attempts.best_action(screening.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = gate_set.cheap_gates(fitting, actions)
     gates, beside = gate_set.given_gates(setting.gates, cheap)
@@ -249,7 +249,7 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
         together=setting.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = gate_set.missing_rules(contents, FEATURE_RULES, action, action in gates)
-    return _ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
+    return _ChosenRoles(dataset, roles, screening, (*fitting.notes, *unserved), fitting)
 
 
 def _with_equal_votes(
@@ -325,21 +325,21 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary)
-    rules = {rule: roles.when(gate_set.shown(rule), one) for rule, one in unfitted.items()}
+    rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
-    longer = {pool: policy.name for pool, policy in budgets.items()}
+    longer_names = {pool: policy.name for pool, policy in budgets.items()}
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
     gate = gate_set.cut_off() if "finish_reason" in contents.trace_columns else None
-    joint, more = roles.crossed(gate, {roles.base: base.name, **longer}, there, TRUNCATION in rules)
-    named = PolicyNames(
+    joint, more = roles.crossed(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
+    names = PolicyNames(
         base=base.name,
-        budgets=longer,
+        budgets=longer_names,
         always={action: policy.name for action, policy in always.items()},
         selective={action: policy.name for action, policy in selective.items()},
         rules={policy.name: rule for rule, policy in rules.items()}
-        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
+        | {gate.policy: gate.label for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=selective[roles.action].name if roles.action in selective else "",
@@ -348,7 +348,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     )
     every = [policy for policies in acting.values() for policy in policies]
     beside = [*map(roles.gated, roles.rivals), *rules.values(), *headroom.values()]
-    return (base, *budgets.values(), *every, *beside, *voters, *more), named
+    return (base, *budgets.values(), *every, *beside, *voters, *more), names
 
 
 VALUES = (*CURVE, "finalizers", "truncated")
@@ -399,7 +399,7 @@ class DatasetStudy:
     dataset: str
     setting: InterventionSetting
     roles: InterventionRoles
-    named: PolicyNames
+    names: PolicyNames
     curve: pl.DataFrame | None
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
@@ -417,7 +417,7 @@ class DatasetStudy:
     @cached_property
     def recommendation(self) -> Recommendation:
         """Whether to think again or longer, by what the policies are worth on the compared examples."""
-        named = self.named
+        named = self.names
         parts = {
             "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
             "actions": named.always.values(), "votes": named.samples,
@@ -432,7 +432,7 @@ class DatasetStudy:
 
     def caveats(self) -> Iterator[str]:
         """Why the verdict may be too good."""
-        return caveats(self.roles, bool(self.replayed(self.named.unfitted)))
+        return caveats(self.roles, bool(self.replayed(self.names.unfitted)))
 
     @property
     def simulated(self) -> bool:
@@ -536,10 +536,10 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     Curves and reports of gates are over the examples that it compares.
     """
     contents, where, settings = read_contents(log), of_dataset(setting.where, dataset), setting.settings
-    policies, named = _build_policies(chosen.roles, contents)
-    rivals = [policy for policy in policies if policy.name in named.interventions]
+    policies, names = _build_policies(chosen.roles, contents)
+    rivals = [policy for policy in policies if policy.name in names.interventions]
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
-    policies, named = _build_policies(roles, contents)
+    policies, names = _build_policies(roles, contents)
 
     def replayed(beside: Sequence[Policy]) -> Result:
         file = PolicyFile((*policies, *beside), prices=setting.prices)
@@ -558,7 +558,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     there = {policy.name for policy in result.policies}
     gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
-        result, dataset, setting, roles, named,
+        result, dataset, setting, roles, names,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
@@ -581,9 +581,9 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     for action in roles.primary_first:
         for always in study.replayed([roles.always(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
-            acted, taken = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
+            fires, outcomes = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
             pool = roles.pools[action, roles.base]
-            yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
+            yield from repair_examples(log, roles.base, action, pool, ids, outcomes["fix"], outcomes["flip"], fires)
 
 
 def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ BEST = 3
 def ranked_input(result: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
     """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
     summariser = result.summariser
-    named = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
+    cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,
@@ -58,7 +58,7 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
         n=result.statistics.n,
         title=f"Policies on {result.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
         metric=summariser.metric,
-        by_cost=named,
+        by_cost=cost_name,
         baseline=summariser.baseline,
         leader=result.leader,
         margin=margin,
@@ -110,7 +110,7 @@ def printed_tables(
     return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
 
 
-def write_shown(
+def write_display(
     result: Findings,
     ranked: RankedInput,
     folder: Path,
@@ -165,9 +165,9 @@ def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits |
 
 def in_short(result: Findings) -> Iterator[str]:
     """A few lines: what was compared on what, and who leads."""
-    marked = " (simulated)" if result.simulated else ""
+    suffix = " (simulated)" if result.simulated else ""
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
-    yield f"Result: {policies} on {examples} of {result.log_name}{marked}"
+    yield f"Result: {policies} on {examples} of {result.log_name}{suffix}"
     ranked = [row for row in rank(ranked_input(result)) if row.place is not None]
     column = metric_column(result.summariser.metric, result.columns)
     form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)

@@ -65,7 +65,7 @@ class Metric:
             raise RequiredError("a metric needs a `name`")
 
 
-def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
+def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     """Metrics of one's own, one or several. Raises ThinkbackError for what is none, or for two of one name."""
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
@@ -76,25 +76,25 @@ def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     return metrics
 
 
-def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
+def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
     """Metrics of one's own as rows of the table of columns; `columns`: the rows that the run has without them.
 
     Raises ThinkbackError for names that are taken or not known.
     """
     metric_columns = tuple(_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
-    taken = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
+    reserved = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
     for column in metric_columns:
         start = f"metric `{column.name}`: "
-        if column.name in taken:
+        if column.name in reserved:
             raise ConflictError(f"{start}runs have one of this name; give yours another")
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
                 raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
         for word in _words(column):
-            if word in taken:
+            if word in reserved:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
-        taken |= {*_words(column)}
+        reserved |= {*_words(column)}
     return metric_columns
 
 

@@ -26,7 +26,7 @@ SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
 
 
-def own_rules(rules: GivenRules) -> dict[str, type]:
+def user_rules(rules: GivenRules) -> dict[str, type]:
     """A user's stopping rules and selects by class name, from a Python file or as classes.
 
     Raises ThinkbackError where there is none, or the file does not load.
@@ -75,11 +75,11 @@ def checked_fields(rule: Any, what: str) -> Any:
     with errors_begin(f"{what}: "):
         changed = {}
         for field, hint in _typed_fields(type(rule)):
-            given = getattr(rule, field.name)
-            value = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
+            stored = getattr(rule, field.name)
+            value = converted(type(rule), field.name, stored) if "low" in field.metadata else _of_hint(hint, stored)
             if value is _OTHER:
-                raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_types_text(hint)}")
-            if type(value) is not type(given):
+                raise InvalidError(f"`{field.name}` is {shown(stored)}; it takes {_types_text(hint)}")
+            if type(value) is not type(stored):
                 changed[field.name] = value
         with own_code(what):
             return replace(rule, **changed) if changed else rule
