@@ -136,8 +136,8 @@ class QuestionPlan:
                 TableColumn("compared", key="orders"),
                 TableColumn("samples each", Number(0), "samples"),
                 TableColumn("questions", NumberWithInterval(0), core=True),
-                TableColumn(f"{self.questions:,} tell apart, points", Number(2), "detectable", drop=1),
-                TableColumn("samples", Number(0), "traces", drop=2),
+                TableColumn(f"{self.questions:,} show, points", Number(2), "detectable", drop=1),
+                TableColumn("samples in all", Number(0), "traces", drop=2),
                 *(
                     TableColumn(head, Number(2 if name == "price" else 0), name, drop=3, if_filled=True)
                     for name, head in forms.items()
