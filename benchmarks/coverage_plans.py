@@ -125,3 +125,13 @@ PLANS: tuple[Design, ...] = tuple(
     )
     for design in pair
 )
+
+
+def main() -> None:
+    """Every design on a line."""
+    for design in PLANS:
+        print(f"{design.metric}: {design.what}")
+
+
+if __name__ == "__main__":
+    main()
