@@ -40,7 +40,7 @@ class FeatureSignal(TraceSignal):
     table = "features"
     one_row = True
     renamed_by = "prefix"
-    texts = Texts.OWN
+    texts = Texts.COMPLETION
     features: ClassVar[tuple[str, ...]]
     """The names of its columns, without the prefix."""
 
@@ -127,8 +127,8 @@ class JustificationSignal(FeatureSignal):
         plain = texts.cast(pl.String).fill_null("")
         if self.pattern is None:
             return plain
-        taken = last_matches(plain, self.pattern)["taken"]
-        return taken.zip_with(taken.is_not_null(), plain)
+        matches = last_matches(plain, self.pattern)["taken"]
+        return matches.zip_with(matches.is_not_null(), plain)
 
 
 @dataclass(frozen=True, kw_only=True)

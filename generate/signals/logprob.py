@@ -98,7 +98,7 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.every_token and self.model is None:
-            raise RequiredError("`every_token` needs a `model`: the log has what it has of the writing model's")
+            raise RequiredError("`every_token` needs a `model`: the log has no more of the writing model's")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
             raise RequiredError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 
@@ -139,5 +139,5 @@ class LogProb(VerifierSignal, TeacherForced):
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""
-        taken = logprobs if self.last is None else logprobs[-self.last :]
-        return float(taken.sum() if self.how == "sum" else taken.mean())
+        last_ones = logprobs if self.last is None else logprobs[-self.last :]
+        return float(last_ones.sum() if self.how == "sum" else last_ones.mean())

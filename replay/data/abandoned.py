@@ -13,7 +13,7 @@ SECONDS = ("latency_s", "device_s")
 
 
 def cut_name(pool: str, tokens: int) -> str:
-    """What a block calls the traces of a pool that were abandoned after so many tokens."""
+    """Slice name of the traces of a pool that were abandoned after so many tokens."""
     return f"{pool}, abandoned after {tokens} tokens"
 
 
@@ -79,5 +79,5 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
 
 
 def _worthless(values: np.ndarray) -> np.ndarray:
-    """What no answer is worth: 0, and nothing where there is no verdict."""
+    """Value of no answer: 0, and null where there is no verdict."""
     return np.where(np.isnan(values), np.nan, 0.0)

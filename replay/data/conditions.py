@@ -105,16 +105,16 @@ def refuse_overlap(
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
-            f"what is fitted or chosen on rows must not be judged on them; {advice}"
+            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
+            f"no result may be reported on rows that it was fitted or chosen on; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
-            "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
-            "split by `cluster`"
+            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
+            "examples of a cluster are alike, so no result may be reported on a cluster that it was fitted on; split "
+            "by `cluster`"
         )
 
 

@@ -21,7 +21,7 @@ OUTSIDE = "answer outside"
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
+    """A request for blocks: what is read, the column that judges in place of `correct`, and the prices of calls."""
 
     needs: Needs
     measure: str | None = None
@@ -61,14 +61,14 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
 
 
 def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
-    """With `code`: the number of each valid answer among its slice and example's, by first appearance."""
+    """Add `code`: the number of each valid answer among those of its slice and example, by first appearance."""
     valid, owner = pl.col("word").is_not_null(), ("slice", "e")
     first = traces.with_columns(code=pl.when(valid).then(pl.col("s").min().over(*owner, "word")))
     return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
-    """Of each trace whose label is outside the space (N, 3): row of the example, number of the answer, and a number for
+    """Traces (N, 3) whose label is outside the space: row of the example, number of the answer, and a number for
     the slices that it is in; then these slices by number. A trace counts once, however many slices it is in.
     """
     strange = traces.filter(pl.col(OUTSIDE).is_not_null()).rename({OUTSIDE: "said"})
@@ -113,9 +113,9 @@ def _read_traces(
     scan = log.scan("traces", list(dict.fromkeys(columns))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
-        wished = sorted(request.needs.features)
-        features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
-        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
+        inputs = sorted(request.needs.features)
+        features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
+        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     frame = _sliced(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
@@ -260,7 +260,7 @@ def _pool(
 
 
 def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
-    """What the prompts and so many tokens of the traces of a pool cost (E, T); None without prices."""
+    """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
     if request.prices is None:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
@@ -268,7 +268,7 @@ def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: Bloc
 
 
 def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
-    """Where a column of traces is true (E, T), None where it is nowhere."""
+    """Mask (E, T) of a true column of traces; None where no value is true."""
     return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, GENERATED, charged
+from replay.engine.costs import AT, COSTS, GENERATED, charged, elapsed
 from replay.engine.outcome import Against, Outcome
 
 
@@ -43,12 +43,12 @@ class CallMask:
         return self.among * (self.count / np.maximum(self.among.sum(axis=1), 1))[:, None]
 
     def where(self, on: np.ndarray) -> CallMask:
-        """The same on the examples in `on` (E,), nothing on the others."""
+        """The calls on the examples in `on` (E,), none on the others."""
         return CallMask(self.among * on[:, None], self.count * on, self.draw)
 
 
 Calls = Mapping[tuple[str, str | None], CallMask]
-"""By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
+"""Masks of traces by (pool, None), of verifications by (pool, verifier). A listwise call counts on all its rows."""
 
 
 GENERATION = "generation"
@@ -69,7 +69,7 @@ class Cutting:
 
 @dataclass(frozen=True)
 class Verifying:
-    """Who verifies what an order reveals. `order`: what tells the order of these verifications from others.
+    """The verifier of what an order reveals. `order`: what tells the order of these verifications from others.
 
     `together` (E,): in one call of a listwise verifier, at the end. `lowest`: what a trace counts as that the verifier
     did not score, where it counts at all.
@@ -83,7 +83,7 @@ class Verifying:
 
 @dataclass(frozen=True)
 class Reveals:
-    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
+    """The revealed part of an order: the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
 
     `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
     generated. `empty` (E,): whether a last step revealed nothing. `generated` (E, S + 1): how many traces were by each
@@ -104,10 +104,12 @@ class Reveals:
 
 @dataclass(frozen=True)
 class CallSegment:
-    """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
+    """Calls made one after the other; traces in blocks that end where `ends` says, as in `replay.engine.costs.elapsed`,
+    in the order of `place` (E, S) up to `count` (E,).
+    """
 
     calls: Calls
-    width: int = 1
+    ends: np.ndarray | None = None
     place: np.ndarray | None = None
     count: np.ndarray | None = None
     reveals: Reveals | None = None
@@ -115,14 +117,14 @@ class CallSegment:
     @property
     def side_by_side(self) -> bool:
         """Whether several traces are generated at a time."""
-        return self.width > 1 and self.place is not None and self.count is not None
+        return self.ends is not None and self.place is not None and self.count is not None
 
     def where(self, on: np.ndarray) -> CallSegment:
-        """The same on the examples in `on` (E,) alone."""
+        """The segment on the examples in `on` (E,) alone."""
         calls = {key: paid.where(on) for key, paid in self.calls.items()}
         count = None if self.count is None else self.count * on
         reveals = None if self.reveals is None else replace(self.reveals, steps=self.reveals.steps * on)
-        return CallSegment(calls, self.width, self.place, count, reveals)
+        return CallSegment(calls, self.ends, self.place, count, reveals)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Realization:
         return [segment.where(self.weight > 0).calls for segment in self.segments]
 
     def where(self, on: np.ndarray) -> Realization:
-        """The same on the examples in `on` (E,), with no weight on the others."""
+        """The realization on the examples in `on` (E,), with no weight on the others."""
         return Realization(self.weight * on, tuple(s.where((self.weight > 0) & on) for s in self.segments))
 
 
@@ -173,7 +175,7 @@ class PolicyPath:
 
 
 def certain(among: np.ndarray) -> CallMask:
-    """All of them."""
+    """A mask of calls that all happen."""
     return CallMask(among, among.sum(axis=1))
 
 
@@ -189,7 +191,7 @@ def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
 
 
 def union(calls: Iterable[Calls]) -> Calls:
-    """All of them together."""
+    """Union of calls."""
     masks: dict[tuple[str, str | None], CallMask] = {}
     for some in calls:
         for key, paid in some.items():
@@ -218,7 +220,7 @@ def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence
 
 
 def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
-    """Expected tokens (E,) of the calls in `mine` that are not `known`."""
+    """Expected tokens (E,) of the `calls` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for (name, verifier), paid in calls.items():
         pool = block.pools[name]
@@ -233,9 +235,9 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
 def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
-    for one in realizations:
-        extra = _extra_tokens(block, union(segment.calls for segment in one.segments), known)
-        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    for realization in realizations:
+        extra = _extra_tokens(block, union(segment.calls for segment in realization.segments), known)
+        tokens += np.where(realization.weight > 0, realization.weight * extra, 0.0)
     return tokens
 
 
@@ -284,8 +286,7 @@ def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
         raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
     placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
-    starts = range(0, placed.shape[1], segment.width)
-    return np.sum([placed[:, at : at + segment.width].max(axis=1) for at in starts], axis=0)
+    return elapsed(placed, segment.ends)[:, -1] if placed.shape[1] else np.zeros(len(placed))
 
 
 def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
@@ -310,7 +311,7 @@ def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
 def _extra_calls(
     block: LogBlock, realization: Realization, base: Realization, gate: Calls
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected tokens (E,) of the calls in `mine`, not in `base` or a gate's; and the probability of any (E,)."""
+    """Expected tokens (E,) of the calls of a realization, not of `base` or a gate's; and that of any (E,)."""
     calls, known = (
         union(segment.calls for segment in realization.segments),
         union([*(one.calls for one in base.segments), gate]),

@@ -15,16 +15,17 @@ from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.orders import Generation
 from replay.sampling.stops import StopRule
+from replay.sampling.ties import EARLIEST
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNTED, UNCHECKED, UNREAD = range(1, 11)
-"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
+"""Numbers of the reasons for partial examples, as in `reasons`; from UNREAD on one for each feature of the order."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cuts a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
+    """What cuts a walk: the rule, the cap, and what to do with a pool that is short or whole.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
@@ -33,7 +34,6 @@ class Cut:
 
     stop: StopRule
     cap: int
-    width: int
     all_scores: bool
     whole: bool
     shrinks: bool
@@ -41,7 +41,7 @@ class Cut:
     over_orders: bool = False
 
     def reach(self, generated: np.ndarray) -> np.ndarray:
-        """How many traces (E,) of those that a walk generates may be paid."""
+        """Number (E,) of a walk's generated traces that may be paid."""
         return generated if self.over_orders else np.minimum(generated, self.cap)
 
 
@@ -55,7 +55,7 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
 def reasons(
     pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...], abandon: Abandon | None
 ) -> tuple[str, ...]:
-    """Why an example can be partial, numbered as in `Outcome.reason`."""
+    """Reasons for partial examples, numbered as in `Outcome.reason`."""
     return (
         "served",
         f"no trace in pool `{pool}`",
@@ -72,7 +72,10 @@ def reasons(
 
 
 def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
-    """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
+    """Number (E,) of the reason why each example is partial; 0 where it is covered.
+
+    Without a valid trace nothing is verified.
+    """
     size = trajectory.pool.size
     reason = np.zeros(len(size), dtype=np.int16)
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if how.all_scores else step)
@@ -107,8 +110,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    limit, width = (trajectory.steps.limit, 1) if later else (generated, how.width)
-    step, ruled = how.stop.stop(trajectory.prefix, limit, width)
+    step, ruled = how.stop.stop(trajectory.prefix, trajectory.steps.limit if later else generated, trajectory.ends)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
@@ -136,11 +138,11 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
         abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces)
         calls |= {call: certain(among.astype(float)) for call, among in abandoned.items()}
     reveals = None if outcome.random_subset else _reveals(trajectory, step)
-    return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
+    return CallSegment(calls, trajectory.blocks, trajectory.place, generated, reveals)
 
 
 def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
-    """How far its order went by `step` (E,); the last step of a lazy walk may reveal nothing."""
+    """The traces that the order revealed by `step` (E,); the last step of a lazy walk may reveal nothing."""
     walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
     cut, verifying = None, None
     if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
@@ -148,7 +150,7 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
         cut = Cutting(walk.cut, abandonment.abandoned, abandonment.checked, walk.abandon.verifier)
     plain = replace(
         walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
-        seed=walk.seed if walk.permuted else 0,
+        seed=walk.seed if walk.permuted else 0, tie=EARLIEST, nulls=False, needs=None,
     )  # fmt: skip
     generation: Hashable = plain if walk.permuted or cut is not None else GENERATION
     order = walk if later else generation

@@ -42,7 +42,7 @@ def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]
 
 
 def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
-    """What `_development_rows` leaves out for a null feature."""
+    """Rows that `_development_rows` leaves out for a null feature."""
     null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     names = tuple(name for name, where in null.items() if where.any())

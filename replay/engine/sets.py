@@ -20,7 +20,7 @@ from replay.sampling.learned import Conformal
 from toolkit.errors import EmptyError, UnsuitableError
 
 SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
-"""What outcomes with prediction sets have beside the others."""
+"""Further columns of outcomes with prediction sets."""
 
 
 def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
@@ -63,7 +63,7 @@ def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.
 
 
 def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
-    """The same by label (E, L)."""
+    """Best verified score of each label (E, L)."""
     best = _label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)

@@ -79,7 +79,7 @@ class _Verifier(GateInput, source="verifier"):
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[tuple[str, str | None], CallMask] = {}
-        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
@@ -154,7 +154,7 @@ class _BaseSignal:
     `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
     answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
     `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
-    needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
+    needs. `servable`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
     column of traces that tells whether a log has it; None: it always has.
     """
 
@@ -215,7 +215,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Where a trace has a verdict and no answer."""
+    """Mask of the traces with a verdict and no answer."""
     return False if pool.opaque is None else pool.opaque
 
 
@@ -224,15 +224,16 @@ def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndar
 
 
 def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
+    """Votes of the prediction / traces seen that vote, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
     seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
-    valid, word = seen & (pool.code >= 0), predicted(path.outcome)
-    votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
-    total = valid.sum(axis=1)
-    known = (total > 0) & (word >= 0) & ~pool.incomparable
+    nulls, word = seen & trajectory.nulls, predicted(path.outcome)
+    voting = (seen & (pool.code >= 0)) | nulls
+    votes = (voting & (pool.word == word[:, None])).sum(axis=1)
+    total = voting.sum(axis=1)
+    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 

@@ -43,7 +43,7 @@ GateInputs = tuple[GateInput, ...]
 
 @dataclass(frozen=True)
 class GateSetting:
-    """Which base attempts and which revisions a gate stands between."""
+    """The base attempts and the revisions that a gate decides between."""
 
     log: Log
     contents: Contents
@@ -107,7 +107,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     if base is None and base_pool not in bases:
         raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{base_pool}`; here `{gate.action}` revises "
-            f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
+            f"{listed(bases) or 'no first attempt'}: if one of these is the same pool, name it with {argument('base')}"
         )
     gate.require(contents, base_pool)
     several = len(contents.revision_pools(gate.action, base_pool)) > 1
@@ -224,7 +224,7 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
 
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
-"""Where gates are fitted and tuned unless other conditions are given."""
+"""Conditions on which gates are fitted and tuned by default."""
 
 
 def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
@@ -256,8 +256,8 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
         _check_gate(gate, base, None if action in known else action, bases, contents)
         if gate.base != gates[0].base:
             raise ConflictError(
-                f"gate files `{gates[0].path}` and `{gate.path}` are of base attempts of two pools, "
-                f"`{gates[0].base}` and `{gate.base}`: study one after the other"
+                f"gate files `{gates[0].path}` and `{gate.path}` act on base attempts of two pools, "
+                f"`{gates[0].base}` and `{gate.base}`: study them one at a time"
             )
 
 
@@ -296,6 +296,6 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
                 f"others with {argument('where')}"
             )
         raise LeakageError(
-            f"{overlap} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others "
+            f"{overlap} have questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others "
             f"with {argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )

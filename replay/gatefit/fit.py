@@ -115,7 +115,7 @@ def fit_gate(
     branches = gather(tuned.plan, at.when(untuned, below).one_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
         raise UnsuitableError(
-            f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
+            f"some examples of {argument('tune')} are partial in one of the two branches; leave them out"
         )
     table = curve(replace(branches, signal=scores))
     calibrated = calibration(scores, tuned.repair)
@@ -253,7 +253,7 @@ def _finished(
 
 
 def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
-    """That scores out of fold, which the gate learns from, were made of the labels of the other folds."""
+    """Note that the gate learns from out-of-fold scores, which the labels of the other folds made."""
     verifiers = (
         [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
     )
@@ -261,8 +261,8 @@ def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[st
     if not folded:
         return []
     return [
-        f"{listed(folded)} scored each fold by the labels of the others, so the threshold is chosen on scores that are "
-        f"somewhat too good: rather fit the gate on examples that it was not fitted on, with {argument('tune')}"
+        f"{listed(folded)} scored each fold by the labels of the others, so the scores that choose the threshold are "
+        f"somewhat too good: name other examples than those of the fit with {argument('tune')}"
     ]
 
 

@@ -24,7 +24,7 @@ from toolkit.log import Log, collect
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
-"""What stands behind a gate."""
+"""Labels of the origins of a gate."""
 FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
 """Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 
@@ -64,7 +64,7 @@ Scope = tuple[str, Choice]
 
 @dataclass(frozen=True)
 class GateFitting:
-    """Where gates are fitted: in the first of `scopes` that has enough examples. `notes` gathers what could not be."""
+    """Fits gates on the first of `scopes` that has enough examples; `notes` collects what could not be fitted."""
 
     log: Log
     base: str
@@ -87,7 +87,7 @@ class GateFitting:
                 refused = refused or str(error)
                 continue
             if rows is not self.scopes[0][1]:
-                self.notes.append(f"{text}: fitted on {names} together, because of the own examples: {refused}")
+                self.notes.append(f"{text}: fitted on {names} together, because one data set is not enough: {refused}")
             return replace(fitted.gate, path=f"{kind} gate for {action}"), names
         self.notes.append(f"no {text}: {refused}")
         return None

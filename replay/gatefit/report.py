@@ -20,7 +20,7 @@ from toolkit.columns import find
 from toolkit.errors import LeakageError, argument, counted
 from toolkit.log import AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
-from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
@@ -60,7 +60,7 @@ class GateReport:
         cells = [
             (
                 row["rule"], row["threshold"], row["accuracy"],
-                ShownInterval(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
+                IntervalCell(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
                 row["fix_rate"], row["flip_rate"], row["action_tokens"],
             )
             for row in self.rows.to_dicts()
@@ -132,7 +132,7 @@ def transfer_report(
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
-    notes = [warning("gate_reused", f"{text}: its numbers here flatter it")] if seen else []
+    notes = [warning("gate_reused", f"{text}: its numbers here are too good")] if seen else []
     if data.without_revision or data.without_input:
         text = (
             f"left out: {counted(data.without_revision, 'example')} without a judged revision, "

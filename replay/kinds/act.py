@@ -17,7 +17,7 @@ from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.stages import TRACE_SCHEMA, trace_rows
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
-from toolkit.errors import shown
+from toolkit.errors import quote
 from toolkit.settings import of_kind, setting
 
 MEAN = "mean"
@@ -39,11 +39,11 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.action == "solve":
-            raise self.refuse("`action` is `solve`, a first attempt; name what was done to it")
+            raise self.refuse("`action` is `solve`, which is the first attempt; name the action of a revision")
         number = of_kind(int, self.rollouts)
         mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
         if not mean and (number is None or number < 0):
-            raise self.refuse(f'`rollouts` is {shown(self.rollouts)}; it takes "mean" or an integer of at least 0')
+            raise self.refuse(f'`rollouts` is {quote(self.rollouts)}; it takes "mean" or an integer of at least 0')
         object.__setattr__(self, "rollouts", MEAN if number is None else number)
 
     @property

@@ -34,7 +34,7 @@ from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, tra
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from replay.sampling.declared import ClassFacts
 from replay.sampling.over_orders import highest
-from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, shown, suggest
+from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, quote, require_known, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -52,7 +52,7 @@ class _OracleRule(ClassFacts):
     sees_all: ClassVar[bool] = False
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = ""
-    """What it does, in words."""
+    """The rule in words."""
     rows_are: ClassVar[str] = "rows"
     """What an outcome is a mean over, where it is one."""
 
@@ -61,7 +61,7 @@ class _OracleRule(ClassFacts):
         raise NotImplementedError
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """What it chooses of the pools and actions in `of`."""
+        """The path that it chooses among the pools and actions in `of`."""
         raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
@@ -81,7 +81,7 @@ class _OracleRule(ClassFacts):
                 pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
             )
         unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {unread}" if unseen else "", traces=traces)
+        yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""
@@ -280,12 +280,12 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
-    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
-    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
+    """Numbers (E,) of traces that a slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:
         reads = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
@@ -346,7 +346,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.base is None and self.choosing.needs_base:
             raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise self.refuse(f"`base` is {shown(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+            raise self.refuse(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):
@@ -386,7 +386,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have what `of` and `base` name."""
+        """Copy with resolved parts; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
         with errors_of(self.name):
@@ -478,7 +478,9 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_of_chances(pool, chosen, pool.code >= 0, costs, reason, reasons)
+    outcome = outcome_of_chances(
+        pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
+    )
     segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 

@@ -32,11 +32,23 @@ from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
+from replay.sampling.ties import EARLIEST, TIES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, shown, suggest
+from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, quote, suggest
 from toolkit.notes import Severity
-from toolkit.settings import from_table, setting
+from toolkit.settings import MOST, from_table, of_kind, setting
+
+NEEDED = "needed"
+"""The `width` of blocks of as many traces as the stop needs if all of them agree."""
+
+
+def _width(given: Any, place: str) -> int | str:
+    width = of_kind(int, given)
+    if given == NEEDED or (width is not None and 1 <= width <= MOST):
+        return NEEDED if width is None else int(width)
+    label = f"`{place}`" if place else argument("width")
+    raise InvalidError(f'{label} is {quote(given)}; it takes an integer, at least 1, or "{NEEDED}"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +57,10 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
     permutations of the whole logged pool; `expected` gives the exact mean over all orders, of the pool or of verifying;
-    `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
-    "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
+    `width` generates that many traces at a time, with the rule looked at after each block, or (`needed`) as many as the
+    rule needs if all agree; `tie` says which answer wins a vote that ties, `nulls` whether no answer has votes;
+    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
+    without a score.
     `abandon` abandons traces that score low after their first tokens.
     `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
     order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
@@ -61,7 +75,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     seed: int = setting(0)
     orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
-    width: int = setting(1, low=1)
+    width: int | str = setting(1, read=_width)
+    tie: str = setting(EARLIEST.name, choices=TIES)
+    nulls: str = setting("skip", choices=("skip", "vote"))
     on_missing: str = setting("partial", choices=("partial", "use_available"))
     on_unscored: str = setting("partial", choices=WAYS)
     features: tuple[str, ...] = setting((), what="different names of columns of features")
@@ -82,7 +98,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
-        """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
+        """Make the policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": STOP.rule, "select": select_given}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
@@ -93,6 +109,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
+            object.__setattr__(self, "width", _width(self.width, ""))
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", STOP.rule(self.stop))
             object.__setattr__(self, "select", select_given(self.select))
@@ -153,7 +170,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return f"{self.orders} orders" if self.orders is not None else ""
 
     def over_all_orders(self) -> Self | None:
-        if self.expected or self.orders is not None or self.width > 1 or self.stop.cuts or self.conformal is not None:
+        if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
         exact = not self.ordering.verifies_later and self.selector.over_orders is not None
         return self.filled(expected=True) if exact else None
@@ -195,6 +212,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
         if order.lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
+        if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
+            why = "which says how many traces it needs, with the order `generation`"
+            yield f'`width = "{NEEDED}"` needs stop `agreement` or `budget`, {why}; it has `{self.stop.name}`'
+        if self.tie != EARLIEST.name and VOTES not in select.reads:
+            yield f'`tie = "{self.tie}"` needs a `select` that reads votes, such as `majority`; it has `{self.select}`'
+        if self.nulls == "vote" and not (select.counts_votes or self.stop.counts_votes):
+            yield (
+                '`nulls = "vote"` needs a `select` or a `stop` that counts votes, such as `majority` or `agreement`; '
+                f"it has `{self.select}` and `{self.stop.name}`"
+            )
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
         means_pool = self.over_orders and not stop.cuts and select.over_orders is not None and self.width == 1
         if self.expected and not (means_best or means_pool):
@@ -205,18 +232,18 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"
         if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
-            why = "the one scores traces after their first tokens, the other whole ones"
-            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}, so they are two"
+            why = "one has to score first tokens, the other whole traces"
+            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}; name two"
 
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
-            raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
+            raise self.refuse(f"`features` is {quote(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
             if isinstance(value := getattr(self, learned.key), Mapping):
                 with errors_of(self.name):
                     object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
             elif value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a `{learned.__name__}`, or its table")
+                raise self.refuse(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
         if self.prior is not None and not self.ordering.predicts:
             raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
@@ -253,8 +280,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
-                f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
-                "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
+                f"pool `{self.pool}` has no prefixes (`prefix: false`): leave out `orders`, any `stop` that cuts "
+                "generation, and the lazy surrogate"
             )
         return self.filled(lowest_score=lowest)
 
@@ -272,7 +299,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return frozenset([str(self.pool)])
 
     def learn(self, fit: Fit) -> Self:
-        """With prior, calibration and conformal thresholds fitted, each on top of those before."""
+        """Copy with fitted prior, calibration and conformal thresholds, each on top of those before."""
         policy = self
         for settings in self.learns:
             plain = policy.filled(conformal=None)
@@ -281,7 +308,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return policy
 
     def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
-        """By the key of what is learnt: what policies share that share the fit, and the fit of a block."""
+        """Fits by the key of what is learnt: what policies with the same fit share, and the fit of a block."""
         pool, verifier, features = str(self.pool), str(self.verifier), self.features
         return {
             "prior": (
@@ -306,24 +333,26 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 pool=self.pool,
                 verifier=self.verifier if self.verifies else None,
                 order=self.ordering,
-                seed=self.seed if self.orders or self.ordering.drawn else 0,
+                seed=self.seed if self.orders or self.ordering.drawn or TIES[self.tie].drawn else 0,
                 repetition=repetition,
                 permuted=self.orders is not None,
                 cap=WHOLE_POOL if self.over_orders else self.max_traces,
-                width=self.width,
+                width=1 if self.width == NEEDED else int(self.width),
                 calibration=self.calibration,
                 unscored=self.unscored,
                 abandon=self.abandon,
+                tie=TIES[self.tie],
+                nulls=self.nulls == "vote",
+                needs=self.stop if self.width == NEEDED else None,
             )
             for repetition in range(self.orders or 1)
         ]
 
     def cutting(self, block: LogBlock) -> Cut:
-        """Where it stops, and what the log must have for that."""
+        """The step at which it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
-            width=self.width,
             all_scores=self.ordering.all_scores or self.expected,
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
@@ -408,7 +437,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         """Scores that do not mean what the policy takes them for."""
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
-            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
             yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
         if self.abandon is not None:
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
@@ -515,7 +544,7 @@ RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 def _score_remarks(
     verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
 ) -> Iterator[Remark]:
-    """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
+    """Remarks on a policy that sums scores (E, T), predicts them within 0 and 1, or has a margin in raw scores."""
     if summed and (scores < 0).any():
         yield Remark(NEGATIVE, verifier)
     if (predicted or raw_margin) and ((scores < -ROUNDING) | (scores > 1 + ROUNDING)).any():
@@ -549,15 +578,15 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     if late is not None:
         raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
-            f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
+            f"{late}, which no running system knows by then: fit one on those tokens alone, such as --tokens "
             f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
         )
     if "completion_tokens" not in contents.trace_columns:
         raise UnsuitableError("`abandon` needs `completion_tokens` of traces, and the log has none")
     if pool in contents.whole:
         raise UnsuitableError(
-            f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be abandoned: "
-            "leave out `abandon`"
+            f"pool `{pool}` has no prefixes (`prefix: false`), so none of its traces can be abandoned: leave out "
+            "`abandon`"
         )
 
 
@@ -613,7 +642,7 @@ def _payable(
 
 
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
-    """Of the traces `within` (E, T) that are abandoned: how many have no seconds."""
+    """Remark on how many abandoned traces `within` (E, T) have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
     abandoned = abandonment_of(logged, abandon).abandoned & within
     for cost in SECONDS:
@@ -624,8 +653,8 @@ def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.nd
 
 def _no_seconds(columns: Counts) -> list[str]:
     return [
-        "traces that are abandoned have no seconds, since the log has none of their first tokens (columns of traces: "
-        f"{listed(sorted(columns))}); so means of seconds are dashes"
+        "abandoned traces have no seconds, because the log has none of their first tokens (columns of traces: "
+        f"{listed(sorted(columns))}): means of seconds are dashes"
     ]
 
 

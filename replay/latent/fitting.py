@@ -26,7 +26,7 @@ from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
-"""By the number of a part of the traces what is read (N, V) where a model is fitted on that part."""
+"""Inputs (N, V) by the number of a part of the traces, as a model reads them that is fitted on that part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Material:
         return [None] if self.settings.places == ONE or self.states is None else list(range(len(self.places)))
 
     def at(self, places: Sequence[int]) -> Material:
-        """At some of the places alone."""
+        """The material at some of the places alone."""
         if self.states is None:
             return self
         states = self.states.at(places)
@@ -87,7 +87,7 @@ class Material:
         return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
     def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
-        """For each set of places a model for each part of the traces."""
+        """Fit a model for each set of places and each part of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
             whole = np.logical_or.reduce(parts)
@@ -350,15 +350,15 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
     if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
         raise LeakageError(
-            "the scores that are read have different folds for copies of one question, or for questions of one "
-            "cluster, so that no fold is unseen by all: leave them out of the inputs"
+            "the input scores have different folds for copies of one question, or for questions of one cluster, so "
+            "no fold is unseen by all: leave them out of the inputs"
         )
     count = max(inherited.values()) + 1 if inherited else count
     groups = np.unique(traces.group[trained])
     free = np.array([group for group in groups if group not in inherited], np.int64)
     if len(groups) < max(count, 2):
         raise EmptyError(
-            f"{argument('train_on')} holds on {len(groups):,} questions, which make no {max(count, 2)} folds: take more"
+            f"{argument('train_on')} holds on {len(groups):,} questions, too few for {max(count, 2)} folds: take more"
         )
     dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
     of_group = dealt | inherited
@@ -398,7 +398,7 @@ Unseen = frozenset[int]
 
 
 def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
-    """For each fold what is read (N, V) of the traces of the other folds, by models that saw neither. `folds` (N,).
+    """Inputs (N, V) of each fold for traces of the other folds, by models that saw neither. `folds` (N,).
 
     Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
     """
@@ -427,7 +427,7 @@ def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
 def _scores_without(
     log: Log, verifier: str, unseen: Sequence[Unseen], fold_of: Mapping[int, int]
 ) -> dict[Unseen, dict[str, float]]:
-    """By sets of folds the scores, by trace, of traces in one of these folds by the verifier as it would be without
+    """Scores by sets of folds, then by trace, of traces in one of these folds by the verifier as it would be without
     them.
     """
     record = _record(log, verifier)
@@ -494,7 +494,7 @@ def _record(log: Log, verifier: str) -> Mapping[str, Any]:
     if record is None:
         raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
-            "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
+            "fitted again without the questions to score: leave it out, or fit it with `thinkback fit-verifier`"
         )
     return record
 
@@ -517,5 +517,5 @@ def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mappi
     if set(question_hashes(collect(questions, log), then["log"])) != set(then["questions"]):
         raise LeakageError(
             f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
-            "fitted without those that are to be scored: leave it out, or fit it anew under another name"
+            "fitted again without the questions to score: leave it out, or fit it under another name"
         )

@@ -19,7 +19,7 @@ from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableE
 from toolkit.log import Log, LogError, collect
 
 LAST = 8
-"""Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
+"""Values at the end of a trace's list, such as log-probabilities of its tokens, that are read one by one."""
 NO_FOLD = -1
 OF_TOKENS = {"token_logprobs": "", "token_entropies": " entropy", "token_ranks": " rank"}
 """Lists that a verifier keeps of a text's tokens, and what their numbers are called."""
@@ -151,7 +151,7 @@ def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
 
 
 BATCH_BYTES = 2**28
-"""Of the rows, in single precision, that are handed on at once."""
+"""Bytes of the rows, in single precision, that one batch has."""
 NOWHERE = -1
 MOST_NAMED = 20
 
@@ -186,7 +186,7 @@ class StateRows:
         return states
 
     def only(self, keep: np.ndarray, place: int | None = None) -> StateRows:
-        """Those of the traces in a mask, and at one place."""
+        """The rows of the traces in a mask, at all places or at one."""
         groups = []
         for file, number, trace, where in self.groups:
             wanted = (trace != NOWHERE) & keep[trace]
@@ -196,7 +196,7 @@ class StateRows:
         return StateRows(self.width, self.places, tuple(groups))
 
     def at(self, places: Sequence[int]) -> StateRows:
-        """Those at some of the places, by their numbers."""
+        """The rows at some of the places, by their numbers."""
         renumbered = np.full(len(self.places), NOWHERE, np.int32)
         renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
         groups = []
@@ -208,7 +208,7 @@ class StateRows:
         return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
 
     def batches(self, extra: int = 0, joined: bool = True) -> Iterator[Batch]:
-        """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
+        """All rows, some row groups at a time, or with `joined` false one at a time, which copies nothing; `extra`:
         columns that each row will have besides its state.
         """
         most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
@@ -289,7 +289,7 @@ def find_states(
 
 
 def _keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]:
-    """Of each row group of a shard the traces, layers and tokens."""
+    """The traces, layers and tokens of each row group of a shard."""
     import pyarrow.parquet as pq
 
     groups = []
@@ -307,7 +307,7 @@ def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
 
 
 MOST_BYTES = 2**32
-"""Of the rows, in single precision, that a model takes which needs all of them at once."""
+"""Bytes of the rows, in single precision, for a model that needs all of them at once."""
 
 
 class RowBatch(NamedTuple):
@@ -320,7 +320,7 @@ class RowBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """The rows of some traces. Without `states` a trace is one row. `told`: layer and token are columns, too."""
+    """The rows of some traces. Without `states` a trace is one row. `with_places`: layer and token are columns, too."""
 
     traces: Traces
     states: StateRows | None

@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, shown
+from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, quote
 from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
@@ -41,7 +41,7 @@ EPOCHS, BATCH = 20, 32
 MLP_SIZE, MLP_RATE = 16, 1e-4
 SWIGLU_SIZE, SWIGLU_INNER, SWIGLU_BLOCKS, SWIGLU_RATE, SWIGLU_DECAY = 32, 16, 2, 5e-4, 0.1
 ITERATIONS = 1_000
-"""Of logistic regression."""
+"""Iterations of logistic regression."""
 HELD_OUT = 5
 """One question of so many is held out of a network's training, to choose the epoch by."""
 
@@ -314,7 +314,7 @@ AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
     "max": np.nanmax,
     "median": np.nanmedian,
 }
-"""How the scores of a trace's states become one."""
+"""Ways to join the scores of a trace's states into one."""
 ONE, EACH, MEAN = "one", "each", "mean"
 PLACES = (ONE, EACH, MEAN)
 """One model over all places, which reads layer and token; a model and a verifier for each; a model for each, and their
@@ -344,10 +344,12 @@ class VerifierSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.name.strip() or not self.name.isprintable():
-            raise InvalidError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
+            raise InvalidError(f"{argument('name')} is {quote(self.name)}; it takes a name that is not empty")
         if self.folds == 1:
             raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
         if not self.inputs:
             raise InvalidError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
         if STATES not in self.inputs and self.places != ONE:
-            raise ConflictError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")
+            raise ConflictError(
+                f"{argument('places')} needs hidden states: add `{STATES}` to the inputs, or leave it out"
+            )

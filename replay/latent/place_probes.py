@@ -20,7 +20,7 @@ from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
 
 MEMORY_BYTES = 2**29
-"""Of states that are held at once: the log is read again for places beyond them."""
+"""Bytes of states in memory at one time; the log is read again for further places."""
 
 
 class _PlaceRows(NamedTuple):
@@ -54,7 +54,7 @@ class PlacedTraces:
         return int(self.unit.max(initial=-1)) + 1
 
     def of(self, column: str, value: object) -> np.ndarray:
-        """Which traces (N,) have a value in a column of the keys."""
+        """Mask (N,) of the traces with a value in a column of the keys."""
         return (self.keys[column] == value).to_numpy()
 
     def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
@@ -144,7 +144,7 @@ PROBE = VerifierSettings("probe", folds=0)
 
 @dataclass(frozen=True)
 class PlaceArea:
-    """What the classifier of one place is worth: its area over all traces and within questions."""
+    """Quality of the classifier of one place: its area over all traces and within questions."""
 
     layer: int
     token: int
@@ -207,7 +207,7 @@ def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influence
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
     """The mean of several areas on the same questions; of those that are known."""
-    known = [one for one in areas if not np.isnan(one.estimate)]
+    known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
         return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
     influence = np.mean([one.influence for one in known], axis=0)
@@ -215,14 +215,14 @@ def mean_area(areas: Sequence[Influenced]) -> Influenced:
 
 
 def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
-    """What each place is worth on the measured traces, by layer and token."""
+    """Quality of each place on the measured traces, by layer and token."""
     on, areas = ~traces.train, []
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
         if not np.isnan(score[on]).all():
             influences = pooled(traces, score, on), within(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
-            areas.append(PlaceArea(layer, token, count, *(one.interval(level) for one in influences)))
+            areas.append(PlaceArea(layer, token, count, *(influence.interval(level) for influence in influences)))
     return tuple(areas)
 
 
@@ -253,7 +253,7 @@ def transfer(
 def transfer_gaps(
     areas: Mapping[tuple[str, str], Influenced], level: float = 0.95
 ) -> dict[tuple[str, str], PairedInterval]:
-    """How far what was trained on the part that is measured is above what was trained on another, on the same traces.
+    """Differences on the same traces: trained on the measured part, minus trained on another part.
 
     `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
     """
@@ -267,7 +267,7 @@ def transfer_gaps(
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 """Shares of right traces to train on."""
 HALVINGS = 5
-"""How often the number of questions to train on is halved."""
+"""Number of times that the number of training questions is halved."""
 MOST_OF_ALL = 0.8
 """Share of the questions to train on that each seed draws for a comparison of models."""
 
@@ -297,7 +297,7 @@ class ModelArea(SeededArea):
 
 
 def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
-    known = [one.estimate for one in areas if not np.isnan(one.estimate)]
+    known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
     return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
@@ -326,7 +326,7 @@ def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) ->
 
 
 def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
-    """So many training traces (N,), a share of them right, drawn by the seed."""
+    """Mask (N,) of some training traces, a share of them right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
         rng.permutation(np.flatnonzero(traces.train & is_right)) for is_right in (traces.right, ~traces.right)
@@ -338,13 +338,13 @@ def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.
 
 
 def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
-    """How many training traces there are at most for every share of right ones."""
+    """Largest number of training traces that every share of right ones has."""
     right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
 
 
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """What a verifier of some places is worth by how many questions it is trained on: all, half, a quarter, …"""
+    """Quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     place_rows = list(traces.at(places))
     whole = len(np.unique(traces.unit[traces.train]))
     for count in sorted({whole >> halved for halved in range(HALVINGS)}):
@@ -354,7 +354,7 @@ def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level:
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """What a verifier of some places is worth by the share of right ones among as many traces to train on."""
+    """Quality of a verifier of some places by the share of right ones among as many traces to train on."""
     place_rows, rows = list(traces.at(places)), _even_rows(traces)
     for share in SHARES:
         samples = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
@@ -365,7 +365,7 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
 def _of(
     traces: PlacedTraces, samples: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
 ) -> SeededArea | None:
-    areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in samples]
+    areas = [pooled(traces, joint(score_table(traces, sample, rows)), ~traces.train) for sample in samples]
     summary = _seeded(areas, level)
     return None if summary is None else SeededArea(size, int(samples[0].sum()), *summary)
 
@@ -373,7 +373,7 @@ def _of(
 def by_model(
     traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
 ) -> Iterator[ModelArea]:
-    """What classifiers of one place are worth by the kind of model, each seed on questions that it draws."""
+    """Quality of classifiers of one place by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
     place_rows = list(traces.at(places))

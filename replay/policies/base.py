@@ -29,7 +29,7 @@ from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
@@ -103,7 +103,7 @@ class SweptGate:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ClassFacts, ABC):
-    """What every policy has: a name, and another policy's name with which fixes and flips are counted."""
+    """Base of every policy: its name, and that of the policy against which fixes and flips are counted."""
 
     name: str
     against: str | None = setting(None, what="a policy's name")
@@ -144,7 +144,7 @@ class Policy(ClassFacts, ABC):
 
     @property
     def flips_against(self) -> str:
-        """What its fixes and flips are counted against, in words; empty where they are not."""
+        """Name of what its fixes and flips are counted against; empty where they are not counted."""
         return self.against or ""
 
     @property
@@ -168,7 +168,7 @@ class Policy(ClassFacts, ABC):
         return next((part.mean_over for part in self.parts if part.mean_over), "")
 
     def over_all_orders(self) -> Policy | None:
-        """The same as the exact mean over all orders of generation; None where it is one, or there is none."""
+        """The policy as the exact mean over all orders of generation; None where it is one, or there is none."""
         return None
 
     def in_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
@@ -176,7 +176,7 @@ class Policy(ClassFacts, ABC):
         return self
 
     def draws(self, contents: Contents) -> Mapping[str, int]:
-        """Of each pool of which it draws some traces, in whatever order, how many at most."""
+        """Most traces that it draws, in whatever order, by pool of which it draws some."""
         return {}
 
     @property
@@ -202,7 +202,7 @@ class Policy(ClassFacts, ABC):
 
     @property
     def ranking(self) -> Ranking | None:
-        """How it ranks all examples of a run; None where it does not."""
+        """Its ranking of all examples of a run; None where it has none."""
         return None
 
     @property
@@ -222,7 +222,7 @@ class Policy(ClassFacts, ABC):
 
     @cached_property
     def cache_key(self) -> Hashable:
-        """What policies share that differ in name alone; one that cannot be hashed is like no other."""
+        """The key that policies share which differ in name alone; one that cannot be hashed is like no other."""
         names = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
         key = type(self), *(getattr(self, name) for name in names)
         return key if likeness(key) is key else id(self)
@@ -250,7 +250,7 @@ class Policy(ClassFacts, ABC):
             if isinstance(inner, Mapping):
                 object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
-                raise self.refuse(f"`{key}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
+                raise self.refuse(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
             if inner.top_level_only:
                 raise self.refuse(f"`{key}` has {inner.top_level_only}")
 
@@ -261,7 +261,7 @@ class Policy(ClassFacts, ABC):
         return self.with_parts(lambda part: part.resolve(contents))
 
     def needs(self, contents: Contents) -> Needs:
-        """What it reads of a log by itself, without its parts."""
+        """Needs of the policy itself, without its parts."""
         return Needs()
 
     def check_log(self, log: Log, contents: Contents) -> None:
@@ -307,7 +307,7 @@ class Policy(ClassFacts, ABC):
         return f"{rows} rows"
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """What must be said about a block beside its numbers, by itself."""
+        """Remarks of the policy itself on a block."""
         yield from ()
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
@@ -319,7 +319,7 @@ class Policy(ClassFacts, ABC):
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:
-        """What must be said about the policy that it is, or is a part of, whatever the block."""
+        """Remarks on the policy that it is, or is a part of, whatever the block."""
         yield from ()
 
     def __post_init__(self) -> None:
@@ -336,7 +336,7 @@ class Policy(ClassFacts, ABC):
 def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
     """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise _about(name, InvalidError(f"it is {shown(table)}; it takes a table with its own `kind`"))
+        raise _about(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
     if kind is None:
         raise _about(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
@@ -360,7 +360,7 @@ def nested(policy: Policy) -> Iterator[Policy]:
 
 
 def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
-    """What policies (resolved) and their parts read of a log."""
+    """Needs of policies (resolved) and of their parts."""
     return together(part.needs(contents) for policy in policies for part in nested(policy))
 
 
@@ -399,7 +399,7 @@ class Evaluator:
         return replace(self.outcome(policy), against=compare(self.block, self.path(policy), base))
 
     def where_act(self, acting: frozenset[str]) -> Evaluator:
-        """The same with others acting; what does not depend on it is still made once."""
+        """The evaluator with others acting; what does not depend on them is still made once."""
         other = copy(self)
         other.acting = acting
         return other
@@ -411,7 +411,7 @@ class Evaluator:
         return self.once(("path", self._key(policy)), lambda: policy.path(self))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for each key."""
+        """The result of `make`, computed once for each key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]

@@ -51,18 +51,18 @@ class GateFile:
 
     def require(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
-        for one in self.features:
+        for feature in self.features:
             try:
-                one.require_answers(contents, [base])
+                feature.require_answers(contents, [base])
             except ThinkbackError as error:
                 raise FormatError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
-                one.require(contents, [base], "the gate file")
+            with errors_begin(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
+                feature.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """What tells the file from others, as plain data."""
+        """Identity of the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:

@@ -21,12 +21,12 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, require_known, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, quote, require_known
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
-"""In place of a threshold: every distinct value of the signal."""
+"""The word that stands for every distinct value of the signal as threshold."""
 MOST_QUANTILES = 200
 SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of numbers'
 SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
@@ -37,7 +37,7 @@ Signals = Mapping["Threshold", Signal]
 
 @dataclass(frozen=True)
 class _Quantiles(Checked):
-    """In place of a threshold: those that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
+    """The thresholds that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
 
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
@@ -47,7 +47,7 @@ def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
     if value is None or isinstance(value, GateFile):
         return value
     if not isinstance(value, str | Path):
-        raise InvalidError(f"`{place}` is {shown(value)}; it takes {GATE}")
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes {GATE}")
     return load_gate(value)
 
 
@@ -55,7 +55,7 @@ class Gate(ClassFacts, ABC):
     """A gate: one threshold, or several together."""
 
     says: ClassVar[str] = "it holds"
-    """Where it fires, in words."""
+    """The condition under which it fires, in words."""
 
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
@@ -67,14 +67,14 @@ class Gate(ClassFacts, ABC):
 
     @abstractmethod
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where it fires (E,), and where it cannot be read (E,)."""
+        """Masks (E,) of the examples on which it fires, and on which it cannot be read."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The gate as plain data."""
 
     def needs(self, slices: Collection[str]) -> Needs:
-        """What it reads of a log, of a base whose chosen trace is in one of the slices."""
+        """Needs of the gate for a base whose chosen trace is in one of the slices."""
         return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
@@ -181,11 +181,11 @@ class Threshold(Gate):
         signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
             return signals[0]
-        values = np.stack([one.value for one in signals], axis=1)
-        return Signal(self.file.probabilities(values), union(one.calls for one in signals))
+        values = np.stack([signal.value for signal in signals], axis=1)
+        return Signal(self.file.probabilities(values), union(signal.calls for signal in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the signal is past the threshold.
+        """Masks of the examples past the threshold, and of those without a signal.
 
         One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
         """
@@ -229,7 +229,7 @@ def _threshold(value: Any, key: str) -> float | str | _Quantiles:
     if (isinstance(value, str) and value == ALL) or isinstance(value, _Quantiles):
         return value
     how = f". {SWEPT}" if is_list(value) else f"; it takes {SEVERAL}"
-    raise InvalidError(f"gate: `{key}` is {shown(value)}{how}")
+    raise InvalidError(f"gate: `{key}` is {quote(value)}{how}")
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class _Combined(Gate):
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
-            raise InvalidError(f"`{self.key}` is {shown(given)}; it takes gates")
+            raise InvalidError(f"`{self.key}` is {quote(given)}; it takes gates")
         gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
             raise RequiredError(f"`{self.key}` has no gate")
@@ -283,7 +283,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         return table
     if not isinstance(table, Mapping):
         takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes {takes}")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

@@ -40,7 +40,7 @@ class _DoubtSignal:
 
     @property
     def label(self) -> str:
-        """Where it is doubtful, as a name of a policy says it."""
+        """The doubtful values, as a name of a policy says them."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
     def gate(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the suite is made of. `left_out`: what it leaves out, and why, for people."""
+    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people."""
 
     pools: tuple[Pool, ...]
     revisions: frozenset[tuple[str, str, str]]
@@ -88,7 +88,7 @@ class Facts:
         return what if alone else f"{pool.name}: {what}"
 
     def values(self, column: str) -> int:
-        """How many values a column of examples has; 0 where there is none."""
+        """Number of values of a column of examples; 0 where there is none."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
@@ -133,7 +133,7 @@ def _trace_columns(contents: Contents) -> list[str]:
 
 
 def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
-    """By pool, the number of traces that 95 % of its examples have; the pools where some have more or fewer, and a line
+    """Numbers of traces that 95 % of a pool's examples have; the pools where some have more or fewer, and a line
     for each with more.
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
@@ -155,7 +155,7 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
 
 
 def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
-    """By pool, what to do where some data sets have more traces of it than the others."""
+    """Advice by pool where some data sets have more of its traces than the others."""
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
     dataset_sizes = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(
@@ -175,7 +175,7 @@ def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.Da
 def _scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[ScoreRange]], list[str]]:
-    """By pool, the verifiers that scored every answer of 95 % of its examples; a line for each other one."""
+    """Verifiers by pool that scored every answer of 95 % of its examples; a line for each other one."""
     if not contents.verifiers:
         return {}, []
     verified = log.scan("verifications", ["trace_id", "verifier", "score"])
@@ -210,7 +210,7 @@ def _scores(
 
 
 def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
-    """By pool, signals of sample 0 that differ between examples."""
+    """Signals by pool: those of sample 0 that differ between examples."""
     first = traces.filter(pl.col("sample_index") == 0)
     yes_or_no = {
         "truncated": (pl.col("finish_reason") == "length", "finish_reason"),

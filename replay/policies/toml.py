@@ -27,8 +27,8 @@ from toolkit.errors import (
     RequiredError,
     ThinkbackError,
     UnknownError,
+    quote,
     require_known,
-    shown,
     suggest,
 )
 
@@ -63,7 +63,7 @@ class PolicyFile:
 
 
 GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
-"""What stands for policies where a function takes them."""
+"""Types that a function takes for policies."""
 
 
 @checks_arguments(source=WORDS["policies"])
@@ -97,7 +97,7 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
     try:
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-                raise UnknownError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+                raise UnknownError(f"`[[{key}]]` is no table of a policy file; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
@@ -110,7 +110,7 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
-            raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
+            raise InvalidError(f"`measure` is {quote(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise error.about(f"{name}: ") from None
@@ -118,9 +118,9 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
 
 def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(items)
-    for one in policies:
-        if not isinstance(one, Policy):
-            raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")
+    for policy in policies:
+        if not isinstance(policy, Policy):
+            raise InvalidError(f"`policies` holds {quote(policy)}, which is no policy")
     return policies
 
 

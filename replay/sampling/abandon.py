@@ -15,7 +15,7 @@ NAMED_TOKENS = re.compile(r".*@(\d+)")
 
 @dataclass(frozen=True)
 class Abandonment:
-    """What becomes of the traces of a pool, bool (E, T) each.
+    """Masks of the traces of a pool under early abandoning, bool (E, T) each.
 
     `checked`: still running after so many tokens, and scored there. `abandoned`: scored too low. Where the log does not
     tell, a trace counts as abandoned: `uncounted` ones have no number of tokens, `unchecked` ones no score.
@@ -40,12 +40,12 @@ class Abandon:
         match = NAMED_TOKENS.fullmatch(self.verifier)
         if match is not None and int(match[1]) != self.tokens:
             raise MismatchError(
-                f"`verifier` is `{self.verifier}`, which by its name scores traces after {int(match[1]):,} tokens, "
-                f"and `tokens` is {self.tokens:,}; give a verifier of these tokens"
+                f"`verifier` is `{self.verifier}`, whose name says {int(match[1]):,} tokens, and `tokens` is "
+                f"{self.tokens:,}; give a verifier of these tokens"
             )
 
     def decide(self, there: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Abandonment:
-        """Of the traces that are `there`, by the `tokens` that each wrote and its score; (E, T) each, NaN: null."""
+        """Abandonment of the traces `there`, from the `tokens` that each wrote and its score; (E, T), NaN: null."""
         uncounted = there & np.isnan(tokens)
         checked = there & (tokens > self.tokens)
         unchecked = checked & np.isnan(score)

@@ -25,10 +25,10 @@ from toolkit.errors import (
     UnknownError,
     listed,
     nearest,
-    own_code,
+    quote,
     require_known,
-    shown,
     suggest,
+    user_code,
 )
 from toolkit.settings import from_table
 
@@ -77,7 +77,7 @@ class _RuleKey:
                 f"`{self.base.key}` is the class `{value.__name__}`; it takes a rule: `{value.__name__}(…)`"
             )
         raise InvalidError(
-            f"`{self.base.key}` is {shown(value)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
+            f"`{self.base.key}` is {quote(value)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
             f"of your own: {self.shape}"
         )
 
@@ -89,14 +89,14 @@ class _RuleKey:
             raise RequiredError(f"`{key}` has no `rule`; it takes {self.example}")
         if not isinstance(table["rule"], str):
             raise InvalidError(
-                f"`{key}.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {self.example}"
+                f"`{key}.rule` is {quote(table['rule'])}; it takes the name of a rule, as in {self.example}"
             )
         name, values = str(table["rule"]), {other: value for other, value in table.items() if other != "rule"}
         known = self.known | {other: rule for other, rule in rules.items() if has_method(rule, self.methods)}
         require_known(name, known, f"unknown {self.base.noun} `{name}`")
         if values and not fields(known[name]):
             raise ConflictError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
-        with own_code(f"{self.base.noun} `{name}`"):
+        with user_code(f"{self.base.noun} `{name}`"):
             return self.rule(from_table(known[name], values, key))
 
 
@@ -161,7 +161,7 @@ def _parameters(kind: type[Order]) -> list[str]:
 
 def _known(name: object, value: object) -> str:
     if not isinstance(name, str):
-        raise InvalidError(f"`order` is {shown(value)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
+        raise InvalidError(f"`order` is {quote(value)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
     if name not in ORDERS:
-        raise UnknownError(f"`order` is {shown(name)}; {suggest(name, ORDERS)}")
+        raise UnknownError(f"`order` is {quote(name)}; {suggest(name, ORDERS)}")
     return name

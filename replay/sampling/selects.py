@@ -16,7 +16,7 @@ import numpy as np
 from replay.sampling.declared import Rule, WrappedRule
 from replay.sampling.over_orders import DrawnTraces
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
-from toolkit.errors import RuleError, own_code
+from toolkit.errors import RuleError, user_code
 
 METHODS = ("chooses", "takes")
 
@@ -49,14 +49,14 @@ class Select(Rule, key="select", noun="select", says="choice"):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
-        """What gives the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
+        """The function for the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
         return None
 
     def decide(self, seen: Prefix) -> np.ndarray:
         """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
-        with own_code(self.label):
+        with user_code(self.label):
             decision = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
         if decision.shape != seen.traces.shape or decision.dtype.kind not in "iu":
             raise RuleError(
@@ -98,7 +98,7 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
 @dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
-    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
+    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: what `tie` says."""
 
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.leader
@@ -121,10 +121,10 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
 
 @dataclass(frozen=True)
-class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True):
+class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True, counts_votes=False):
     """Earliest trace with the highest sum of scores over its answer (weighted vote).
 
-    A tie goes to the answer with the verified trace that was generated first.
+    A tie goes to the answer with the verified trace that was generated first, unless `tie` says otherwise.
     """
 
     def chooses(self, seen: Prefix) -> np.ndarray:

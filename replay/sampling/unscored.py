@@ -9,11 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Unscored:
-    """How such a trace is taken.
+    """A way to treat such a trace.
 
     `skips`: no verification of it is made, though its vote counts. `fills`: it is verified, and its score is `fill`,
     the lowest that the verifier gave to a trace of the pool, anywhere in the log. With neither the example is partial
-    once such a trace has to be verified. `says` tells what happened, for notes; `shown` marks traces among steps.
+    once such a trace has to be verified. `says` tells what happened, for notes; `mark` marks traces among steps.
     """
 
     name: str
@@ -46,4 +46,4 @@ LOWEST = Unscored(
     mark="lowest score",
 )
 WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}
-"""By what `on_unscored` says."""
+"""Ways by the value of `on_unscored`."""

@@ -162,7 +162,7 @@ def test_told_again_from_a_saved_result(small: Log, tmp_path: Path) -> None:
 
 def test_seconds_that_are_not_logged_are_named(small: Log, tmp_path: Path) -> None:
     (told,) = (str(n) for n in replay.run(small, sample(), resamples=5).notes if n.code == "abandoned_seconds")
-    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`); so means of seconds are dashes")
+    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`): means of seconds are dashes")
     log = made_log(tmp_path / "other", **{"latency_s@4": 0.75, "device_s@4": 0.375})
     assert not [n for n in replay.run(log, sample(), resamples=5).notes if n.code == "abandoned_seconds"]
 
@@ -185,7 +185,7 @@ def test_prices_are_of_the_tokens_that_were_written(small: Log) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "by its name scores traces after 4 tokens"),
+        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "whose name says 4 tokens"),
         ({"abandon": {"verifier": "early@4", "tokens": 0, "below": 0.5}}, "tokens"),
         ({"abandon": {"verifier": "early@4", "below": 0.5}}, "`abandon.tokens` is required"),
         ({"abandon": {"verifier": "nearly@4", "tokens": 4, "below": 0.5}}, "no verifier `nearly@4` for `abandon`"),

@@ -229,7 +229,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
             assert ("score" in second.steps.columns) == (row["verifications"] > 0)
     told = again.explain("orders", result.examples["example_id"][0])
     assert told.steps.is_empty()
-    assert told.ending.startswith("no one path was saved, for this is a mean over several")
+    assert told.ending.startswith("no single path was saved: the outcome is a mean over several")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_old_result_stays_whole_where_a_new_one_fails(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.result.result.seal_found", full)
+        patched.setattr("replay.runs.result.result.seal_findings", full)
         with pytest.raises(ThinkbackError, match="No space left on device"):
             result.save(tmp_path / "kept")
     same(result, replay.load(tmp_path / "kept"))
@@ -357,7 +357,7 @@ def test_groups_keep_their_values(log: Path, tmp_path: Path) -> None:
 def test_groups_cannot_be_called_as_a_column_of_the_tables(log: Path) -> None:
     tables = {name: pl.read_parquet(log / name / "*.parquet") for name in ("examples", "traces")}
     tables["examples"] = tables["examples"].with_columns(policy=pl.lit("x"))
-    with pytest.raises(ThinkbackError, match="`policy`, which is a column of the tables, too: rename it"):
+    with pytest.raises(ThinkbackError, match="`policy`, which is also a column of the result's tables: rename it"):
         replay.run(tables, POLICIES.split("\n\n")[0], by="policy", resamples=5)
 
 

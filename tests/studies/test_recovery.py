@@ -216,7 +216,7 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
 def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="made", tables=_recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `action`"):
+    with pytest.raises(ThinkbackError, match="must not: name the action with `action`"):
         choose(log, asked(action=None, on="split='nothing'"))
     notes = choose(log, asked(on="split='nothing'")).notes
     assert any("screened on the reported examples" in note for note in notes)

@@ -35,7 +35,7 @@ def compare(
     from thinkback import console
     from toolkit.files import check_replaceable
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(result, other))

@@ -39,7 +39,7 @@ def plan(
     from thinkback import console
     from toolkit.files import check_replaceable
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))

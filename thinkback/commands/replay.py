@@ -50,7 +50,7 @@ def replay(
         if baseline is None and policies is not None:
             raise RequiredError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     most = SUITE_ON_PAPER if rows is None and policies is None else rows
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))

@@ -25,7 +25,7 @@ BLOCK_EXAMPLES = 8192
 
 @dataclass(frozen=True)
 class Depth:
-    """How many traces the claims that are asked about have: `size`, which nine tenths of them reach.
+    """Numbers of traces of the claims: `size` is what nine tenths of them reach.
 
     `shorter`: claims that do not. `largest`: of any claim.
     """
@@ -37,7 +37,7 @@ class Depth:
 
     @property
     def note(self) -> str:
-        """What a table of pools of this size leaves out."""
+        """Note on what a table of pools of this size leaves out."""
         return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
 
 

@@ -1,4 +1,4 @@
-"""How many questions, and how many samples of each, show a difference between two policies, from a log as a pilot.
+"""Numbers of questions, and of samples of each, that show a difference between two policies, with a log as the pilot.
 
 The variance of their difference on a question has a part between questions and one within: the luck of the order in
 which its traces come. Over all orders the second goes; what is left of it in the first falls with more samples, as the
@@ -28,9 +28,9 @@ from replay.runs.passes.passes import ReplayPlan, blocks, correctness, first_tra
 from replay.runs.passes.versions import policy_named
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableError, argument, counted, shown
+from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableError, argument, counted, quote
 from toolkit.log import AnyLog, open_log
-from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.show.tables.html import marked, paragraph
 from toolkit.stats import unit_numbers
 from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
@@ -39,7 +39,7 @@ from toolkit.stats.metrics.resamples import check_level
 POINT = 0.01
 IN_ONE_ORDER, AS_LOGGED = "in one order", "as logged"
 COST_NAMES = ("traces", "calls", "verifications", "total_tokens", "price")
-"""What a design costs, of those that the log tells."""
+"""Costs of a design, of those that are logged."""
 GRID = (1, 2, 5)
 FEWEST = 20
 """Questions at which the curve of detectable differences begins, and examples that a pilot has at least."""
@@ -50,7 +50,7 @@ class PlannedDesign:
     """So many `samples` of each question (None: as many as were logged), compared in or over `orders` of them.
 
     `needed`: questions that show the difference; None where more than ten million would have to. `costs`: of a
-    question, in units of the columns of outcomes; None where the log does not tell.
+    question, in units of the columns of outcomes; None where they are not logged.
     """
 
     orders: str
@@ -70,7 +70,7 @@ class PlannedDesign:
 
 @dataclass(frozen=True, eq=False)
 class QuestionPlan:
-    """What it takes to tell two policies apart by `detect` points of accuracy, in designs of which each suffices.
+    """Designs of which each shows a difference of `detect` points of accuracy between two policies.
 
     `questions`: of the log, which is the pilot.
     """
@@ -92,8 +92,8 @@ class QuestionPlan:
     @property
     def table(self) -> pl.DataFrame:
         """A row a design: orders, samples, questions with the ends of their range (low, high), whether they are those
-        of an upper limit, the difference in points that the log's questions tell apart (detectable), and what the
-        questions cost. Null where there is no number.
+        of an upper limit, the difference in points that the log's questions show (detectable), and the costs of the
+        questions. Null where there is no number.
         """
         rows = []
         for one in self.designs:
@@ -127,7 +127,7 @@ class QuestionPlan:
         forms = {"calls": "calls", "verifications": "verified", "total_tokens": "tokens", "price": "price"}
         rows = []
         for row in self.table.iter_rows(named=True):
-            questions = ShownInterval.of((row["questions"], row["low"], row["high"]))
+            questions = IntervalCell.of((row["questions"], row["low"], row["high"]))
             costs = (row[cost] for cost in ("traces", *forms))
             rows.append((row["orders"], row["samples"], questions, row["detectable"], *costs))
         return Table(
@@ -149,7 +149,7 @@ class QuestionPlan:
         )
 
     def notes(self) -> Iterator[str]:
-        """What the numbers are, and which of them allow for a small pilot."""
+        """Lines beneath the table: the meaning of the numbers, and those that allow for a small pilot."""
         yield (
             f"{100 * self.power:g} % power, {100 * self.level:g} % intervals; in brackets what 80 % of pilots like "
             f"these {counted(self.questions, 'question')} would range over. Costs are those of all the questions"
@@ -211,12 +211,12 @@ def plan(
     where: str | None = None,
     rules: GivenRules = None,
 ) -> QuestionPlan:
-    """How many questions show a difference of `detect` percentage points between two policies, from a log as a pilot.
+    """Numbers of questions that show a difference of `detect` percentage points between two policies.
 
-    `first` and `second` name policies of the file, by default of the standard suite; `where` is an SQL condition on the
+    The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is an SQL condition on the
     columns of `examples`. Designs are one order of as few samples as the policies draw, and all orders of that many, of
-    twice as many and so on up to those that the log has. The difference is what is worth knowing, not what the log
-    shows: that is chance, too.
+    twice as many and so on up to those that the log has. `detect` is the difference worth knowing, not the one that the
+    log shows, which is chance, too.
     Raises ThinkbackError for a name that no policy has, where fewer than 20 questions have both, or where the two never
     differ.
     """
@@ -263,9 +263,9 @@ def _check(first: str, second: str, detect: float, power: float, level: float) -
     if first == second:
         raise ConflictError(f"{argument('first')} and {argument('second')} both name `{first}`; name two policies")
     if not 0 < detect < 100:
-        raise InvalidError(f"{argument('detect')} is {shown(detect)}; it takes percentage points, such as 1")
+        raise InvalidError(f"{argument('detect')} is {quote(detect)}; it takes percentage points, such as 1")
     if not 0.5 <= power < 1:
-        raise InvalidError(f"{argument('power')} is {shown(power)}; it takes a number from 0.5 to 1, such as 0.8")
+        raise InvalidError(f"{argument('power')} is {quote(power)}; it takes a number from 0.5 to 1, such as 0.8")
     check_level(level)
 
 
@@ -316,14 +316,14 @@ def _over_orders(policy: Policy, contents: Contents) -> Policy:
 
 
 def _drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
-    """How many traces of each pool the two draw at most; none where one of them takes those that were logged."""
+    """Most traces that the two draw, by pool; none where one of them takes those that were logged."""
     each = [policy.draws(contents) for policy in pair]
     pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
     return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
 
 
 def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
-    """How many samples of each question there may be: as many as are drawn, twice as many, and all; 0: as logged."""
+    """Numbers of samples of each question: as many as are drawn, twice as many and so on, and all; 0: as logged."""
     if not drawn:
         return [0]
     least, most = max(drawn.values()), max(contents.sizes[pool] for pool in drawn)
@@ -331,7 +331,7 @@ def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
 
 
 def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
-    """What the traces of each question of a block, and the scores of them that are read, cost (E, C)."""
+    """Costs (E, C) of the traces of each question of a block, and of their scores that are read."""
     costs = np.zeros((len(block.examples), len(COSTS)))
     for name in {*needs.pools, *needs.slices.values()}:
         pool = block.pools[name]
@@ -348,7 +348,7 @@ def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
 
 
 def _means(costs: np.ndarray) -> dict[str, float | None]:
-    """The mean costs of a question by name, None of what the log does not tell."""
+    """Mean costs of a question by name, None of those that are not logged."""
     named = by_name(costs.mean(axis=0))
     known = {name: float(named[name]) for name in COST_NAMES}
     return {name: None if math.isnan(value) or not value else value for name, value in known.items()}

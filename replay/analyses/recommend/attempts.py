@@ -34,7 +34,9 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
     """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
     bases = sorted({one for _, one, _ in contents.revisions})
     if not bases:
-        raise UnsuitableError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+        raise UnsuitableError(
+            f"{log.address} has no revision of a first attempt, so there is no intervention to replay"
+        )
     if base is None and len(bases) > 1:
         raise AmbiguousError(
             f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
@@ -53,7 +55,7 @@ def revision_pools(
 ) -> dict[tuple[str, str], str | None]:
     """The pool of the revisions of every (action, base).
 
-    Of actions with several it is the one that is `named`, else that of `frozen` (action, base, pool); where that is
+    Of actions with several it is the one in `names`, else that of `frozen` (action, base, pool); where that is
     none or more than one `base` itself is refused, and others are left out.
     """
     known = {pool for _, _, pool in contents.revisions}
@@ -84,7 +86,7 @@ def token_limits(log: Log) -> dict[str, int]:
 def budget_pools(
     log: Log, contents: Contents, base: str, names: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Pools of initial budgets by their token limit: those `named`, else those that differ from the base's in it alone.
+    """Pools of initial budgets by their token limit: those in `names`, else those that differ in it alone.
 
     Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """
@@ -208,10 +210,10 @@ def screened_on(
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
-                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
-                f"reported: name one with {argument('action')} ({error})"
+                f"the examples of {argument('on')} ({on}) cannot decide which action is best, and the reported ones "
+                f"must not: name the action with {argument('action')} ({error})"
             ) from None
-        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
+        note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
     return _screen(log, base, pools, where, settings), [note]
 
 

@@ -29,7 +29,7 @@ from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
-from toolkit.show import NumberWithInterval, ShownInterval
+from toolkit.show import IntervalCell, NumberWithInterval
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import (
     PairedInterval,
@@ -50,22 +50,22 @@ Outcomes = Mapping[str, np.ndarray]
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 UNDECIDED = "undecided"
 EQUAL_VOTES = (
-    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
 NO_REASON = (
-    "Undecided: no reason to tune the budget, to vote, to intervene or to disable an action is shown to hold. So these "
-    "examples are no reason to change what is served."
+    "Undecided: these examples show no reason to tune the budget, to vote, to intervene or to disable an action. They "
+    "are no reason to change what is served."
 )
-"""What an undecided verdict means to those who serve."""
+"""The meaning of an undecided verdict for a server."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
-"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
+"""Share of the examples that only one of two policies flips, for the one that flips half as often."""
 
 
 @dataclass(frozen=True)
 class _Difference(PairedInterval):
-    """A difference, what it varies by, and the level of its limits."""
+    """Difference with its variance, and the level of its limits."""
 
     variance: DifferenceVariance = field(kw_only=True)
     level: float = field(kw_only=True)
@@ -73,7 +73,7 @@ class _Difference(PairedInterval):
 
 @dataclass(frozen=True)
 class _ComparisonEvidence:
-    """One comparison that was looked at: what it says, and whether it decides for its verdict."""
+    """One comparison: its sentence, and whether it decides for its verdict."""
 
     verdict: str
     policy: str
@@ -216,7 +216,7 @@ class _PairedEvidence:
             yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
-        """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
+        """Sentence on what a gated policy does; that it decides nothing where it halves flips and may lose accuracy."""
         if beats:
             return "it is more accurate"
         if fewer:
@@ -294,7 +294,7 @@ class _PairedEvidence:
         return f"{points} point{'' if points == '1' else 's'}"
 
     def _loss(self, interval: PairedInterval) -> str:
-        """What an interval says of a loss of more than the margin."""
+        """Sentence on what an interval says of a loss of more than the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin()}"
@@ -304,7 +304,7 @@ class _PairedEvidence:
 
 
 def _together(count: int) -> str:
-    """What limits that are widened for several comparisons say of themselves."""
+    """Remark on limits that are widened for several comparisons."""
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
@@ -325,7 +325,7 @@ def _interval_text(interval: PairedInterval, scale: float, decimals: int) -> str
     if interval.difference is None:
         return "unknown"
     return NumberWithInterval(decimals, scale, signed=True).show(
-        ShownInterval(interval.difference, interval.low, interval.high)
+        IntervalCell(interval.difference, interval.low, interval.high)
     )
 
 
@@ -384,10 +384,10 @@ def recommend(
         )
     log, file = open_log(log), load_policies(policies, rules)
     compared = tuple(
-        replace(one, against=base)
-        if {one.name, one.sweep} & set(parts["budgets"]) and not one.flips_against and one.name != base
-        else one
-        for one in file.policies
+        replace(policy, against=base)
+        if {policy.name, policy.sweep} & set(parts["budgets"]) and not policy.flips_against and policy.name != base
+        else policy
+        for policy in file.policies
     )
     result = run(log, replace(file, policies=compared), baseline=base, **options)
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
@@ -403,11 +403,11 @@ def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outc
     """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
     outcomes: dict[str, Outcomes] = {}
     for name in names:
-        members = [one.name for one in result.policies if name in (one.name, one.sweep)]
+        members = [policy.name for policy in result.policies if name in (policy.name, policy.sweep)]
         if not members and name in result.dropped:
             raise UnsuitableError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
         if not members:
-            known = [one.name for one in result.policies]
+            known = [policy.name for policy in result.policies]
             raise UnknownError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
         for member in members:
             frame = result.outcomes.filter(policy=member).collect()

@@ -56,7 +56,7 @@ def repair_examples(
 
 
 def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
-    """By example, its question with the base attempt and its revisions by the action, one row each in order."""
+    """Rows by example: its question with the base attempt and its revisions by the action, in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
     predicate = pl.col("example_id").is_in(list(ids))

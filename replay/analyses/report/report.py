@@ -36,10 +36,10 @@ from toolkit.show import (
     SIMULATED,
     WIDTH,
     ColumnNote,
+    IntervalCell,
     NumberWithInterval,
     Ranked,
     RankedInput,
-    ShownInterval,
     Table,
     inches,
     rank,
@@ -67,7 +67,7 @@ class _VerifierArea:
 
 
 def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
-    """Of each verifier its areas on the examples compared, the best first; none that is not known.
+    """Known areas of each verifier on the compared examples, the best first.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
     """
@@ -110,7 +110,7 @@ PARTS = {
     STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
     GENERATION: ("in generation (no trace is right)", "better or more traces"),
 }
-"""Where a part of the gap arises, and what would help."""
+"""Parts of the gap: where each arises, and what would help."""
 
 
 def _sections(
@@ -139,7 +139,7 @@ def _sections(
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
-    real = [one for one in policies if not one.diagnostic]
+    real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
     whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
@@ -148,7 +148,7 @@ def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -
 
 def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
-    pools = {one.name: one.settings.get("pool") for one in policies}
+    pools = {policy.name: policy.settings.get("pool") for policy in policies}
     plain = [
         (not one.settings.get("expected"), number, one.name)
         for number, one in enumerate(policies)
@@ -176,7 +176,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
-    """What the baseline gains over one attempt, and what it costs."""
+    """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
     one, baseline = (
         rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
@@ -187,7 +187,7 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
         return
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
-    gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
+    gained = SIGNED.show(IntervalCell(0.0 - back.estimate, low, high, back.mark))
     text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
@@ -202,8 +202,8 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
     pools = [pool for pool in trends["pool"] if pool in used]
     if pools:
         yield (
-            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
-            "them, in their order, may do otherwise with others."
+            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): a policy that takes some of "
+            "them, in their order, may do better or worse on others."
         )
 
 
@@ -235,12 +235,12 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
         yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
 
 
-def _quality(results: RankedInput, cell: ShownInterval) -> str:
+def _quality(results: RankedInput, cell: IntervalCell) -> str:
     """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
     return f"{results.quality.label} {_number(results, cell)}"
 
 
-def _number(results: RankedInput, cell: ShownInterval) -> str:
+def _number(results: RankedInput, cell: IntervalCell) -> str:
     return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
@@ -249,7 +249,7 @@ def _costs(row: Ranked) -> float:
 
 
 def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
-    paid, instead = (NumberWithInterval.of(results.cost).show(ShownInterval(_costs(one))) for one in (row, other))
+    paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
     return f", for {paid} {results.cost.called} instead of {instead}"
 
 
@@ -259,12 +259,12 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     text = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
     metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
-    cell = ShownInterval.of(less[0]) if less else None
+    cell = IntervalCell.of(less[0]) if less else None
     return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
 
 
 def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
-    """The least and the largest difference to the baseline that the examples show, of the policies as they are."""
+    """Sentence on the differences to the baseline that the examples show, of the policies as they are."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
     ids = result.examples.select("example_id", unit=unit_numbers(resampling_units(result.examples)))
     rows = result.outcomes.select("policy", "example_id", "correct").filter(
@@ -291,8 +291,8 @@ def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
-    settings, sentences = {one.name: one.settings for one in result.policies}, []
+    """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
+    settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
         traces, most = row.means.get("traces"), policy_settings.get("max_traces")
@@ -356,7 +356,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
 
 
 def _gates(result: Result, results: RankedInput) -> Iterator[str]:
-    """Of each gate, and each action that is always taken, the best setting: how often it acts, fixes and flips."""
+    """Sentences on the best setting of each gate and always-taken action: how often it acts, fixes and flips."""
     best: dict[str, Ranked] = {}
     for row in rank(results):
         rate = row.means.get(RATE)
@@ -374,7 +374,7 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
-        acting = percent(ShownInterval(acts.estimate))
+        acting = percent(IntervalCell(acts.estimate))
         yield (
             f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
             f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
@@ -385,30 +385,30 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     verifier_areas = []
-    for one in areas:
-        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
-        if one.auc_within.estimate is not None:
-            notes.append(f"{_area(one.auc_within)} among traces of one example")
+    for area in areas:
+        notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
+        if area.auc_within.estimate is not None:
+            notes.append(f"{_area(area.auc_within)} among traces of one example")
         verifier_areas.append(
-            f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+            f"`{area.verifier}` {_area(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "A right trace of the examples compared scores above a wrong one with probability: "
+            "A right trace of the compared examples scores above a wrong one with probability: "
             f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
 
 def _area(area: Interval) -> str:
-    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
+    return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:
     yield from (f"{_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
         yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
-    yield from (f"{_sentence(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+    yield from (f"{_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
@@ -438,7 +438,7 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """What a log says: `sections` of findings, the `result` that they are taken from, and the log's `description`.
+    """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name.
     """
@@ -455,7 +455,7 @@ class LogReport:
 
     def _repr_html_(self) -> str:
         html = "".join(map(paragraph, self.lead)) + "".join(
-            bullets(one.heading, one.sentences) for one in self.sections
+            bullets(section.heading, section.sentences) for section in self.sections
         )
         return html + "".join(short.html() for _, short, _ in self._tables())
 

@@ -66,7 +66,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """What `frontier` finds; `front` has a row for each point.
+    """The result of `frontier`; `front` has a row for each point.
 
     strategy, verifier, n (samples of a strategy that always draws them), below and votes (of one with a probe: the
     scores below which so many samples follow it); sees_gold (a diagnostic); on_front (whether no other strategy beat it
@@ -180,7 +180,7 @@ def front_of(pool_strategies: Strategies, chosen: np.ndarray, settings: Settings
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
-    """Every setting of every strategy, with what it costs and is worth on some examples."""
+    """Every setting of every strategy, with its cost and its accuracy on some examples."""
     for strategy, values in on.plain.items():
         means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
         yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
@@ -196,7 +196,7 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
 
 
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
-    """Those that no other of all thresholds and numbers of samples beats."""
+    """Points that no other threshold or number of samples beats."""
     of = _conditional(strategy, on, scores)
     grid_values = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
@@ -231,7 +231,7 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
 
 
 def _best(points: Sequence[_Point]) -> np.ndarray:
-    """Which points no other beats; the oracle takes no part."""
+    """Mask of the points that no other beats; the oracle takes no part."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
     mask = on_front(accuracy, np.array([point.samples for point in points]))
     return np.asarray(mask & np.isfinite(accuracy))

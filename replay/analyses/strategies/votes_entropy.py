@@ -16,7 +16,7 @@ from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.intervals import single_critical
 
 PARTS = 5
-"""Of the questions by score."""
+"""Groups of the questions by score."""
 FEWEST = 10
 """Questions below which nothing is told."""
 
@@ -51,7 +51,7 @@ class VotesEntropy:
 def votes_entropy(
     log: AnyLog, verifier: str, *, pool: str, probe: str | None = None, where: str | None = None, level: float = 0.95
 ) -> VotesEntropy | None:
-    """How a verifier's score of one attempt goes with the entropy of the answers in a pool; None where too few
+    """Correlation of a verifier's score of one attempt with the entropy of the answers in a pool; None where too few
     questions have both, or either is the same for all.
 
     The correlation's interval is that of Bonett and Wright (2000), with as many observations as there are questions, or

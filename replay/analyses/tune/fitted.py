@@ -106,7 +106,7 @@ def sweep(
     pool: str,
     **options: Any,
 ) -> SettingSweep:
-    """Replay policies, each `tried` with the values of its `settings`, which are given with their data types.
+    """Replay policies, each with the values of its `settings`, which are given with their data types.
 
     Compared on the examples that have any trace of the `pool`; `options` goes to `replay.run`.
     """

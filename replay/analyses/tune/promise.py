@@ -27,7 +27,7 @@ ERROR = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What is tested of each policy on the development rows: its difference to the baseline, for every limit.
+    """The test of each policy on the development rows: its difference to the baseline, for every limit.
 
     `values`: correctness, or the column of another limit, by policy (E,), for each limit.
     """
@@ -40,11 +40,11 @@ class Promise:
 
     @classmethod
     def of(cls, goal: Goal, result: Result) -> Promise | None:
-        """None where the goal has no limit relative to the baseline on a mean over examples."""
-        limits = tuple(one for one in goal.limits if one.relative == "+" and _column(result, one) is not None)
+        """Promise of a goal; None where it has no limit relative to the baseline on a mean over examples."""
+        limits = tuple(limit for limit in goal.limits if limit.relative == "+" and _column(result, limit) is not None)
         if not (limits and goal.smallest and result.baseline is not None):
             return None
-        columns = [str(_column(result, one)) for one in limits]
+        columns = [str(_column(result, limit)) for limit in limits]
         rows = result.outcomes.select("policy", "example_id", *dict.fromkeys(columns)).collect().sort("example_id")
         by_policy = {str(name): part for (name,), part in rows.group_by("policy", maintain_order=True)}
         values = tuple(
@@ -58,7 +58,9 @@ class Promise:
         """
         most = cost.get(self.baseline, np.inf)
         tested = {
-            family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+            family: sorted(
+                (member for member in members if cost.get(member, np.inf) <= most), key=lambda one: -cost[one]
+            )
             for family, members in families.items()
         }
         shares = self.families(tested)
@@ -72,11 +74,13 @@ class Promise:
         return passed
 
     def families(self, tested: Mapping[str, Sequence[str]]) -> int:
-        """How many families have a setting to test, which share the error."""
+        """Number of families that have a setting to test, which share the error."""
         return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
     def _within(self, name: str) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """Of each limit what a policy and the baseline have, so that more is better, and how much less is allowed."""
+        """Values of a policy and of the baseline at each limit, with a sign so that more is better, and the loss
+        that is allowed.
+        """
         signs = [1 if limit.sign == ">=" else -1 for limit in self.limits]
         return [
             (sign * values[name], sign * values[self.baseline], -sign * limit.number)
@@ -93,7 +97,7 @@ class Promise:
         return True
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
-        """About how many questions would show that a policy keeps to the limits; None where they would not."""
+        """Questions that would show that a policy keeps to the limits; None where none would."""
         units, numbers = unit_numbers(self.cluster), []
         for one, base, allowed in self._within(name):
             variance, distance = difference_variance(one - base, cluster=units), float(np.nanmean(one - base)) + allowed

@@ -63,7 +63,7 @@ def tune(
     """
     if "where" in options:
         raise ConflictError(
-            f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
+            f"{argument('on')} and {argument('report')} name the examples: leave out {argument('where')}"
         )
     log, _ = opened(log)
     parsed_goal = read_goal(goal) if isinstance(goal, str) else goal
@@ -75,9 +75,7 @@ def tune(
     file = load_policies(suite(log).text if policies is None else policies, rules)
     baseline = parsed_goal.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in parsed_goal.limits):
-        raise RequiredError(
-            f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
-        )
+        raise RequiredError(f"{argument('goal')} refers to the baseline: name a policy as {argument('baseline')}")
     rows, others = _matching(log, on, report, halves)
     refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
@@ -153,9 +151,7 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
-            raise UnsuitableError(
-                f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
-            )
+            raise UnsuitableError(f"{argument('goal')} names `{metric}`, which the calls of the log do not record")
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
         if metric not in valued:
             raise EmptyError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
@@ -174,7 +170,7 @@ def _two_sets(log: Log, seed: int) -> tuple[str, str]:
 
 
 def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
-    """Of the chosen settings the one that reaches the goal best; ties by accuracy, or by cost where that is a limit."""
+    """Name of the chosen setting that reaches the goal best; ties by accuracy, or by cost where accuracy is a limit."""
     other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
     rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
@@ -224,7 +220,7 @@ def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise |
 
 
 def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: str) -> Estimated | None:
-    """What would be chosen by estimates alone, where it is something else."""
+    """The choice by estimates alone, where it is another one."""
     if promise is None:
         return None
     other = _best(goal, _choose(goal, development, promise.baseline), development)

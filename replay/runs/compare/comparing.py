@@ -103,8 +103,8 @@ class _Whole:
         if len(sides) > 1:
             _check_same(sides, ids)
         some = None if len(ids) == len(sides[0].findings.examples) and len(sides) == 1 else ids
-        stores = [one.statistics(some) for one in outcomes]
-        labels = outcomes[0].labels if len({one.labels for one in outcomes}) == 1 else None
+        stores = [outcome.statistics(some) for outcome in outcomes]
+        labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
@@ -112,7 +112,7 @@ class _Whole:
 
 
 def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
-    """Of all pairs those with a policy, each other policy minus this one: `policy`, and the columns of `pairs`."""
+    """The pairs with one policy, each other policy minus it: `policy`, and the columns of `pairs`."""
     turned = pairs.with_columns(
         first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
         fixes="flips", flips="fixes",
@@ -121,7 +121,7 @@ def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
 
 def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
-    """That a setting of the statistics is the first result's, where the second has another."""
+    """Note that a setting of the statistics is the first result's where the second has another."""
     settings = [asdict(side.findings.summariser.settings) for side in sides]
     for name in ("level", "method", "resamples", "seed"):
         one, other = (of[name] for of in (settings[0], settings[-1]))
@@ -136,8 +136,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
     measures = [side.findings.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
         raise MismatchError(
-            f"the two results measure success otherwise, by `{measures[0]}` and by `{measures[1]}`: replay both with "
-            "one `measure`"
+            f"the two results measure success by `{measures[0]}` and by `{measures[1]}`: replay both with one `measure`"
         )
     frames = [side.findings.examples.filter(pl.col("example_id").is_in(ids.implode())) for side in sides]
     for what, columns in {
@@ -148,7 +147,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
         if odd.any():
             example = frames[0].filter(odd)["example_id"][0]
             raise MismatchError(
-                f"the two results were not made on the same examples: `{example}` has another {what} in each; "
+                f"the two results are of different examples: `{example}` has another {what} in each; "
                 "replay both on one log's examples"
             )
 
@@ -171,8 +170,8 @@ def _compared(
     result, names = sides[0].findings, [name for side in sides for name in side.names]
     if family is None and pair is None:
         raise LimitError(
-            f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
-            f"{MOST_PAIRED:,}): name two"
+            f"{counted(len(names), 'policy', 'policies')} make too many pairs (at most {MOST_PAIRED:,} policies are "
+            "compared at once): name two"
         )
     pairs, sample = pl.DataFrame(schema=PAIRS), None
     if family is not None:
@@ -215,7 +214,7 @@ def _compared(
 
 
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
-    """Of few clusters."""
+    """Warnings of few clusters."""
     units = whole.store.unit
     notes = notes_on_units(len(units), len(np.unique(units)), kish_number(units))
     return tuple(one for one in notes if one.severity is Severity.WARNING)
@@ -247,7 +246,7 @@ def _pairs(
 
     The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
     """  # fmt: skip
-    known = [one.name for one in sample.metrics]
+    known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)

@@ -74,7 +74,7 @@ class _PoolCurves:
                 yield _PoolCurves(self.pool, plan, self.values[mask][:, on], self.examples.filter(pl.Series(on)))
 
     def notes(self) -> Iterator[Note]:
-        """How many examples the votes leave out, or that there are none."""
+        """Notes on the examples that the votes leave out, or that all are."""
         if not self.incomparable:
             return
         judged = "contested verdicts (equal answers judged differently) or opaque answers"
@@ -130,7 +130,7 @@ def measured(
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
+        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)
@@ -245,7 +245,7 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in pools)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(pool, settings) for pool in pools)]
     frames += [_between(one, other, settings) for one, other in itertools.combinations(pools, 2)]
     return pl.concat(frames)
 

@@ -52,7 +52,7 @@ GAPS = "gaps.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What lies between policies and an oracle.
+    """Headroom between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -132,10 +132,12 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
     for block, here, path_parts in paths(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
-        for one in path_parts:
-            names = slices[one.number]
-            parts[:, one.number] = np.where(one.on, _gap_of(block, one.path, names), parts[:, one.number])
-            could[one.number] |= _gap_could_be(block, one.path, names, one.on)
+        for path_part in path_parts:
+            names = slices[path_part.number]
+            parts[:, path_part.number] = np.where(
+                path_part.on, _gap_of(block, path_part.path, names), parts[:, path_part.number]
+            )
+            could[path_part.number] |= _gap_could_be(block, path_part.path, names, path_part.on)
         for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
             seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
@@ -150,10 +152,10 @@ def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarr
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
     """
     paid, reached = np.zeros((2, len(block.examples)))
-    for one in path.realizations:
-        best = _best_paid(block, one)
-        paid += np.where(one.weight > 0, one.weight * best, 0.0)
-        reached = np.maximum(reached, np.where(one.weight > 0, best, 0.0))
+    for realization in path.realizations:
+        best = _best_paid(block, realization)
+        paid += np.where(realization.weight > 0, realization.weight * best, 0.0)
+        reached = np.maximum(reached, np.where(realization.weight > 0, best, 0.0))
     for name in names:
         pool = block.pools[name]
         reached = np.maximum(reached, _best(pool.judgement, pool.there))
@@ -168,10 +170,10 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
     """
     left = several = False
-    for one in path.realizations:
-        counts = on & (one.weight > 0)
+    for realization in path.realizations:
+        counts = on & (realization.weight > 0)
         paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
-        for segment in one.segments:
+        for segment in realization.segments:
             for (name, verifier), mask in segment.calls.items():
                 if verifier is None:
                     likely = block.pools[name].there * mask.probability
@@ -182,7 +184,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
+    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
@@ -232,7 +234,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 def headroom(
     result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
-    """Of each policy its share of the headroom, its regret and the parts of its gap.
+    """Headroom of each policy: its share, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
@@ -250,7 +252,7 @@ def headroom(
     )  # fmt: skip
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
-    clustered = tuple(one for one in summary.notes if one.code in ON_CLUSTERS)
+    clustered = tuple(note for note in summary.notes if note.code in ON_CLUSTERS)
     if begins is not None:
         share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
@@ -289,7 +291,7 @@ def _oracle_of(result: Findings, name: str | None) -> str:
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
         raise RequiredError(
-            'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
+            'headroom ends at an oracle, and the result has none: replay with a policy of `kind = "oracle"`, or name '
             "another policy as `oracle`"
         )
     return str(known["policy"][0])

@@ -49,7 +49,7 @@ LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of a stage without columns that are null throughout."""
-    return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
+    return rows.select(row.name for row in rows if rows.is_empty() or row.null_count() < len(row))
 
 
 def stage_table(stage: Stage, whole: bool = False) -> Table:
@@ -63,7 +63,7 @@ def stage_table(stage: Stage, whole: bool = False) -> Table:
     spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
     drop = {name: len(spared) - place for place, name in enumerate(spared)}
     table = table_of(rows, stage.title)
-    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
+    return replace(table, columns=tuple(replace(column, drop=drop.get(column.name, 0)) for column in table.columns))
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,20 @@ class Explanation:
 
     def __str__(self) -> str:
         texts = [
-            stage_table(one, whole=True).terminal(TERMINAL_WIDTH) + f"{printable(one.ending)}\n" * bool(one.ending)
-            for one in self.stages
+            stage_table(stage, whole=True).terminal(TERMINAL_WIDTH)
+            + f"{printable(stage.ending)}\n" * bool(stage.ending)
+            for stage in self.stages
         ]
         return "\n".join([*map(printable, self.header), *texts, *map(printable, (self.ending, *self.notes))])
 
     def _repr_html_(self) -> str:
-        texts = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
+        texts = [stage_table(stage).html() + paragraph(stage.ending) * bool(stage.ending) for stage in self.stages]
         return "".join([*map(paragraph, self.header), *texts, *map(paragraph, (*self.notes, self.ending))])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said beneath: that seconds, where steps show them, were measured in batches."""
-        if WAITING not in self.outcomes.columns or not any(WAITING in one.rows.columns for one in self.stages):
+        """Notes beneath: that seconds, where steps show them, were measured in batches."""
+        if WAITING not in self.outcomes.columns or not any(WAITING in stage.rows.columns for stage in self.stages):
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
         batched = None not in paid and 0 < BATCHED * paid[1] < paid[0]
@@ -106,7 +107,7 @@ class Explanation:
         """The rows of all stages; of several, with the title of each in the column `stage`."""
         if len(self.stages) < 2:
             return self.stages[0].rows if self.stages else pl.DataFrame()
-        parts = [one.rows.select(pl.lit(one.title).alias("stage"), pl.all()) for one in self.stages]
+        parts = [stage.rows.select(pl.lit(stage.title).alias("stage"), pl.all()) for stage in self.stages]
         return pl.concat(parts, how="diagonal_relaxed")
 
 
@@ -152,9 +153,9 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
-    plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
+    plain = replace(next(policy for policy in policies if policy.name == chosen.name), against=None)
     if plain.ranking is None:
         return plain, None
     replay = replay_covered(
@@ -173,7 +174,7 @@ def _check_known(log: Log, example: str) -> None:
 def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
-    """What stands above an explanation; a result that was saved without texts has no question."""
+    """Lines above an explanation; a result that was saved without texts has no question."""
     heading = () if question is None else (f"question  {question}",)
     diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
     lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
@@ -195,7 +196,7 @@ def explain_fitted(
     texts: bool = False,
     acts: bool | None = None,
 ) -> Explanation:
-    """The same of a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
+    """Explain a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
     where that is known.
     """
     needs = needs_of([chosen], contents)
@@ -226,7 +227,7 @@ def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> 
 
 
 def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
-    """The same of one outcome: `on`, of a policy that ranks all examples of a run, where it intervenes on this one."""
+    """Ending and rows of one outcome; `on`: of a policy that ranks all examples, where it intervenes on this one."""
     evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
     outcome = evaluator.outcome(policy)
     frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == COVERED))
@@ -269,7 +270,7 @@ def _answer(answer: str | None) -> str:
 
 
 def _answers(answers: list[dict[str, Any]]) -> str:
-    text = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
+    text = ", ".join(f"{_answer(answer['answer'])} {answer['share']:.1%}" for answer in answers[:MOST_ANSWERS])
     return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 
@@ -300,7 +301,7 @@ _STEPS = {
     "step": pl.Int64, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, "early": pl.Float64,
     "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
-SEVERAL = "no one path was saved, for this is a mean over several"
+SEVERAL = "no single path was saved: the outcome is a mean over several"
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""
@@ -341,7 +342,7 @@ def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Paid:
-    """What was paid for an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
+    """Paid calls of an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
 
     traces: Mapping[Trace, Row]
     scores: Mapping[tuple[Trace, str], Row]

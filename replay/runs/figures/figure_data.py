@@ -82,8 +82,8 @@ def frontier_data(request: FigureRequest) -> FigureData:
 
 
 def _called(result: Findings) -> dict[str, str]:
-    """What figures call policies, by name."""
-    return short_names([policy_row(one) for one in result.policies], always=True)
+    """Labels of policies in figures, by name."""
+    return short_names([policy_row(policy) for policy in result.policies], always=True)
 
 
 def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
@@ -120,7 +120,7 @@ def fitting(
     what: tuple[str, str] = ("more policy", "more policies"),
     **look: Any,
 ) -> Callable[..., Figure]:
-    """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
+    """A function that draws rows on a page: the first where not all have room, with those that `must` be among them.
 
     Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them.
     """
@@ -177,8 +177,8 @@ def forest_data(request: FigureRequest) -> FigureData:
     points = [replace(differences[name], name=called[name]) for name in listed]
     level = f"{100 * result.summariser.settings.level:g} %"
     remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
-    if any(row.stepwise and row.around_zero for row in points):
-        remarks.append("p, taken step by step, may tell apart where limits do not")
+    if any(row.stepwise and row.holds_zero for row in points):
+        remarks.append("p is adjusted step by step, so it may tell apart where limits do not")
     frame = as_frame([*differences.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
@@ -218,7 +218,7 @@ def _apart_by_p(result: Findings) -> set[str]:
 def _to_another(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
-    """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
+    """Limits of differences to a policy, from all pairs; policies in no pair, such as diagnostics, have none."""
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
@@ -271,7 +271,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
 
 
 def stopping_data(request: FigureRequest) -> FigureData:
-    """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
+    """Numbers of traces that each policy paid for, by example: where none is named, of those that stop at several."""
     result = request.result
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(
@@ -414,7 +414,7 @@ def _always(result: Findings, gate: str) -> str:
 
 
 def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
-    """How often the base of some policies is right, with limits."""
+    """Accuracy of the base of some policies, with limits."""
     summariser = result.summariser
     store = summariser.outcomes.statistics().only([BASE])
     numbers = [summariser.names.index(name) for name in names]

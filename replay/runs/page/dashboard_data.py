@@ -80,7 +80,7 @@ def numbers(values: pl.Series) -> list[float | None]:
 
 
 def basis(result: Findings) -> str:
-    """What the numbers rest on, in a few sentences."""
+    """Basis of the numbers, in a few sentences."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
@@ -93,7 +93,7 @@ def basis(result: Findings) -> str:
 
 
 def _in_plain_text(sentence: str) -> str:
-    """As a page says it: without the signs that set names apart in a terminal."""
+    """A sentence without the signs that set names apart in a terminal."""
     return printable(sentence.replace("`", ""))
 
 
@@ -117,7 +117,7 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
 
 
 def _form_of(column: OutcomeColumn) -> Json:
-    """How the numbers of a metric are written."""
+    """Number format of a metric."""
     return {
         "label": printable(column.heading),
         "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
@@ -204,13 +204,13 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     return {
         "baselines": [*differences],
         "left": len([place for place in usual if place not in differences]),
-        **{part: [[None if one is None else one[part] for one in entries] for entries in differences.values()]
+        **{part: [[None if entry is None else entry[part] for entry in entries] for entries in differences.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip
 
 
 def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
-    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+    """Places of at most `most` baselines: the first, then policies that are no setting of a sweep, then settings.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """
@@ -270,20 +270,22 @@ def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int])
             yield _all_thresholds(sweep, members, thresholds, number)
             continue
         keys = [key for key, _ in members[0].swept]
-        values = [_ordered([dict(one.swept)[key] for one in members]) for key in keys]
+        values = [_ordered([dict(member.swept)[key] for member in members]) for key in keys]
         yield {
             "name": printable(members[0].label or sweep),
             "keys": [
                 {"key": printable(key), "values": [*map(_value_text, of)]} for key, of in zip(keys, values, strict=True)
             ],
-            "at": [[of.index(dict(one.swept)[key]) for key, of in zip(keys, values, strict=True)] for one in members],
-            "policy": [number[one.name] for one in members],
+            "at": [
+                [of.index(dict(member.swept)[key]) for key, of in zip(keys, values, strict=True)] for member in members
+            ],
+            "policy": [number[member.name] for member in members],
             "means": {},
         }
 
 
 def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, number: Mapping[str, int]) -> Json:
-    mine = {dict(one.swept)[members[0].swept[0][0]]: number[one.name] for one in members}
+    mine = {dict(member.swept)[members[0].swept[0][0]]: number[member.name] for member in members}
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),
@@ -306,7 +308,7 @@ def _value_text(value: Any) -> str:
 
 
 def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
-    """What policies capture of the headroom; None where no policy sees gold."""
+    """Share of the headroom that policies capture; None where no policy sees gold."""
     gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
     try:
         room = headroom(result, gaps)

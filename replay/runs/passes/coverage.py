@@ -29,10 +29,10 @@ REASONS = 3
 
 @dataclass
 class _BaselineSet:
-    """What leaving out examples for the sake of other policies does to the baseline's number.
+    """Effect on the baseline's number of leaving out examples because of other policies.
 
-    `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
-    baseline covers, and that all cover, with the sum of its correctness on them.
+    `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged
+    examples that the baseline covers, and that all cover, with the sum of its correctness on them.
     """
 
     name: str
@@ -55,14 +55,14 @@ class _BaselineSet:
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
+        """Accuracies on the examples that the baseline covers, and that all cover; None where they are unknown."""
         (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
         return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which examples some policies can serve, and what must be said about them.
+    """The examples that some policies cover, and the remarks on them.
 
     `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
@@ -116,7 +116,7 @@ class Coverage:
         return self
 
     def notes(self, examples: int) -> Iterator[Note]:
-        """What was left out, the warning about bias first, and what policies remarked on."""
+        """Notes on what was left out, the warning about bias first, and the remarks of policies."""
         yield from _note_left_out(self.excluded, examples)
         yield from _note_without_answers(self.valid, self.actions)
         yield from _note_outside_labels(self.outside)
@@ -136,7 +136,7 @@ class Coverage:
 
 
 def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
-    """What some policies cover of what was gathered; `needs` is what they read of a log."""
+    """Coverage of some policies in the result of a pass; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
@@ -185,7 +185,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
 def _tallies(
     pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
+    """Tallies of the blocks beside outcomes, of the slices in `slices_read` and of some policies (`numbers`: names)."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
@@ -244,7 +244,7 @@ def _counted(why: Counter[str]) -> str:
 CALLS = {"calls", "operations", "traces"}
 """Units of costs that count calls, whatever each costs."""
 MOST_MISSING = 2
-"""Of what the suite leaves out, named with the reason."""
+"""Policies left out of the suite that a note names with the reason."""
 MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
@@ -260,13 +260,15 @@ examples from the baseline."""
 
 
 def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
-    """What a standard suite leaves out, and the examples that are reported because it says so."""
+    """Notes on what a standard suite leaves out, and on the examples that it reports."""
     if missing:
         few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
         rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""
         yield note(SUITE, f"the suite leaves out {'; '.join(few)}{rest}")
     if where is not None:
-        yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
+        yield note(
+            SUITE, f"the suite reports only the examples with {where} are reported; the condition `true` reports all"
+        )
 
 
 def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
@@ -305,7 +307,7 @@ def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action
             what = f"revision of `{base}` by `{action}`" + ("" if pool is None else f" in pool `{pool}`")
         yield warning(
             "no_valid_answer",
-            f"no {what} has a valid answer, so every prediction made of them is null and counts as wrong",
+            f"no {what} has a valid answer, so every prediction from them is null and counts as wrong",
         )
 
 
@@ -331,7 +333,7 @@ def _note_undercovered(excluded: Mapping[str, str], policies: Mapping[str, str])
 def _note_baseline(
     name: str, shared_n: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
 ) -> Iterator[Note]:
-    """That the baseline's number is over fewer examples than it covers, because of other policies."""
+    """Note that the baseline's number is over fewer examples than it covers, because of other policies."""
     if not lost:
         return
     most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
@@ -343,8 +345,8 @@ def _note_baseline(
         text = f"; it is right on {first} of the first and on {here} of the second"
     yield note(
         BASELINE_SET,
-        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {shared_n:,}: "
-        f"on the rest others lack calls or values ({who}{more}){text}",
+        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, and its numbers are of {shared_n:,}: "
+        f"on the rest other policies lack calls or values ({who}{more}){text}",
         [name, *most_first],
     )
 

@@ -36,7 +36,7 @@ class Covered:
 
     @property
     def acting(self) -> dict[str, np.ndarray]:
-        """Of policies that rank all examples, those on which they act, of all that are compared (N,) bool."""
+        """Masks (N,) of the compared examples on which a policy acts, of policies that rank all examples."""
         reported, keep = self.outcomes.reported, self.coverage.keep
         return {
             policy.name: acts.on(0, len(keep))[keep]
@@ -119,7 +119,7 @@ def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan,
 
 
 def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
-    """With the examples, of those compared, on which policies that rank them all act."""
+    """Add the compared examples on which policies act that rank all of them."""
     rankings = pass_result.versions.rankings
     if not rankings:
         return reported
@@ -164,7 +164,7 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
             step = _looks_ahead(rule, seen)
             if step is not None:
                 raise LeakageError(
-                    f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
+                    f"{name} looks ahead: its {rule.says} after step {step} changes when later traces are removed"
                 )
             if _depends_on_other_examples(rule, seen):
                 raise LeakageError(

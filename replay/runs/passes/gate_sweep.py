@@ -24,13 +24,13 @@ from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
 COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
-"""What says how good it is to intervene: correct, fix, flip, intervened."""
+"""Columns that say how good it is to intervene: correct, fix, flip, intervened."""
 BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 SWEPT = frozenset((*CURVE, *BANDED))
-"""What the tables of a sweep need."""
+"""Columns that the tables of a sweep need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Branches:
     left_out: int
 
     def among(self, ids: pl.Series) -> Branches:
-        """The same on some of the examples."""
+        """The branches on some of the examples."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
@@ -59,7 +59,7 @@ class Branches:
         )  # fmt: skip
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Where the gate fires (N,) at a threshold."""
+        """Mask (N,) of the examples on which the gate fires at a threshold."""
         on = self.signal < threshold if self.below else self.signal >= threshold
         return on | np.isnan(self.signal)
 
@@ -92,7 +92,7 @@ class Branches:
         return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
-            kept=base,
+            base=base,
             fired={name: self.fired[name] for name in names},
             rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
@@ -156,7 +156,7 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
 
@@ -209,13 +209,13 @@ def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
 
 def _among(steps: GateSteps) -> GateSteps:
     """The steps with the flips among the examples acted on, those of them that are judged."""
-    if "flip" not in steps.kept:
+    if "flip" not in steps.base:
         return steps
-    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    unjudged = np.isnan(steps.base["flip"]) | np.isnan(steps.fired["flip"])
     base, fired = (
-        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.base, steps.fired)
     )
-    return replace(steps, kept=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+    return replace(steps, base=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ class Sweep:
 
     @classmethod
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
-        """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
+        """Sweep of thresholds at equal shares of the examples, or of up to 200 evenly spread ones."""
         if gate.shares is not None:
             thresholds = branches.at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))
@@ -248,7 +248,7 @@ class Sweep:
             yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What all thresholds give on the examples that a run compares, those not `excluded`.
+        """Tables of all thresholds on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.

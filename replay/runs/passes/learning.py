@@ -91,8 +91,8 @@ class _Fitter:
 
     def check_apart(self, policy: Policy) -> None:
         """Raise where thresholds of what a policy learns would be set on examples that it learns from."""
-        for settings in (one for one in policy.learns if one.calibrates):
-            for learnt in (one for one in policy.learns if not one.calibrates):
+        for settings in (learn for learn in policy.learns if learn.calibrates):
+            for learnt in (learn for learn in policy.learns if not learn.calibrates):
                 with errors_of(policy.name):
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 

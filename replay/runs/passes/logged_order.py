@@ -27,20 +27,20 @@ MOST_COMPARED, FEWEST_COMPARED = 1000, 20
 MOST_POLICIES = 20
 """Policies of which that is done, the first of a run."""
 LEAST_TIMES = 1.1
-"""How many times narrower intervals are at least where that is said."""
+"""Least factor by which intervals are narrower where a note says so."""
 FEWEST_TRACES = 4
 
 
 @dataclass(frozen=True)
 class _Narrower:
-    """What differences to the policy `first` vary by in the logged order and over all orders, by policy."""
+    """Variances, by policy, of differences to the policy `first` in the logged order and over all orders."""
 
     first: str = ""
     variances: dict[str, tuple[DifferenceVariance, DifferenceVariance]] = field(default_factory=dict)
 
     @property
     def times(self) -> dict[str, float]:
-        """How many times narrower their intervals are over all orders."""
+        """Factors, by policy, by which their intervals are narrower over all orders."""
         return {name: sqrt(one.value / over.value) for name, (one, over) in self.variances.items()}
 
     def __bool__(self) -> bool:
@@ -80,7 +80,7 @@ def _narrower(
 def order_notes(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> Iterator[Note]:
-    """Which policies are means over which orders; of those that keep the logged one, what all orders would gain."""
+    """Notes on policies that are means over orders; of those that keep the logged one, what all orders would gain."""
     by_orders: dict[str, list[str]] = {}
     for policy in policies:
         if policy.mean_over:
@@ -99,8 +99,8 @@ def order_notes(
 
 
 def gains_of_orders(log: AnyLog) -> Iterator[Note]:
-    """What exact means over all orders gain on a log, by pool: for the vote of a half against that of a quarter; and
-    what difference between the two, or between any two policies, so many questions show.
+    """Notes on the gain of exact means over all orders, by pool: for the vote of a half against that of a quarter; and
+    on the difference between the two, or between any two policies, that so many questions show.
     """
     log, contents = opened(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
@@ -135,7 +135,7 @@ TENTH = 0.1
 
 
 def any_detectable(questions: int) -> str:
-    """What difference so many questions show between policies of which nothing is known; empty where none."""
+    """Sentence on the difference that so many questions show between any two policies; empty where there is none."""
     difference = DifferenceVariance(TENTH, 0.0, questions, questions, questions).detectable(questions)
     if difference is None:
         return ""

@@ -26,7 +26,7 @@ from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the
@@ -47,7 +47,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """What else a block tells, by slices of it and by policies (their numbers), so that some may be left out later.
+    """Counts of a block beside outcomes, by slices and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
     by the slices of their trace; `remarks`: what policies remark on; `lacking`: (policy, verifier, cost) to the
@@ -75,7 +75,7 @@ class PassBlock:
     """
 
     ids: pl.Series
-    columns: Mapping[str, Slab]
+    columns: Mapping[str, SpilledTable]
     vocabulary: pl.Series
     reasons: tuple[str, ...]
     shares: Shares | None
@@ -161,7 +161,7 @@ class PassResult:
                 )
         return tables
 
-    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], Slab]:
+    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], SpilledTable]:
         known = {"served": 0}
         table = np.zeros((len(outcomes), len(outcomes[0].reason)))
         for row, outcome in enumerate(outcomes):
@@ -192,7 +192,7 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
 
 
 def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
-    """What a block tells beside its outcomes."""
+    """Counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}

@@ -30,7 +30,7 @@ EXAMPLES_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What all passes over the log share."""
+    """The plan that all passes over the log share."""
 
     log: Log
     contents: Contents
@@ -40,7 +40,7 @@ class ReplayPlan:
     block_examples: int | None
 
     def among(self, ids: pl.Series) -> ReplayPlan:
-        """The same over some of its examples, by their ids."""
+        """The plan over some of its examples, by their ids."""
         frame = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=frame))
 

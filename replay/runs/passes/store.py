@@ -109,7 +109,7 @@ class CoveredOutcomes:
         return self.examples.labels
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         chosen = self.keep
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()

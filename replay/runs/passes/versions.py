@@ -16,8 +16,8 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
-from toolkit.errors import AmbiguousError, InvalidError, listed, require_known, shown
-from toolkit.stats.metrics.spill import Floats, Ints, Slab
+from toolkit.errors import AmbiguousError, InvalidError, listed, quote, require_known
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
 
 
 def swept(policy: Policy) -> SweptGate | None:
@@ -43,7 +43,7 @@ def policy_named(policies: Sequence[Policy], name: str) -> Policy:
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
-            raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
+            raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
     if len(settings := [one.name for one in policies if one.sweep == name and one.name != name]) > 1:
         raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
     require_known(name, by_name, f"no policy is named `{name}`")
@@ -109,14 +109,14 @@ class Versions:
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """Where a policy acts: where `values` (N,) of all examples are below a threshold, or at least it."""
+    """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least it."""
 
     values: Floats
     falling: bool
     threshold: float
 
     def on(self, start: int, stop: int) -> np.ndarray:
-        """From one example up to another (E,) bool."""
+        """Mask (E,) of the examples from `start` to `stop`."""
         here = self.values[start:stop]
         return here < self.threshold if self.falling else here >= self.threshold
 
@@ -146,7 +146,7 @@ class Reported:
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
-    def values(self, column: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
+    def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
         numbers = column.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):

@@ -53,7 +53,7 @@ FEW = 6
 
 @dataclass(frozen=True, eq=False)
 class _PolicyResult:
-    """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+    """Results of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
 
     record: PolicyRecord
     outcomes: pl.LazyFrame
@@ -73,7 +73,7 @@ class _PolicyResult:
 
 @dataclass(frozen=True, eq=False)
 class Result(Findings):
-    """What a run found. Frames are polars; `notes` are what a table should carry.
+    """The result of a run. Frames are polars; `notes` are what a table should carry.
 
     It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
     pickled; all but what needs the log works as well once it is loaded.
@@ -137,7 +137,7 @@ class Result(Findings):
         cost: str | None = None,
         log: AnyLog | None = None,
     ) -> FigureData:
-        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
+        """Data of a figure: its numbers are the `frame`. `policies` are those to show."""
         arguments = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
         kind = figure_kind(name, [option for option, value in arguments.items() if value])
         opened_log = None if log is None else open_log(log)
@@ -149,7 +149,7 @@ class Result(Findings):
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> _PolicyResult:
-        """What was found of one policy. Raises ThinkbackError where there is none of that name."""
+        """Results of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
         record = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
@@ -230,7 +230,7 @@ class Result(Findings):
         return log_of(self)
 
     def _source(self) -> RunSource:
-        """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
+        """The source of the result. ThinkbackError where the log is not there any more, or another one by now."""
         if self.source is None or self._log() is None:
             address = self.provenance["log"]["address"]
             raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")

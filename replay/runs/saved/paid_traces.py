@@ -97,7 +97,7 @@ class _Orders:
 
 @dataclass(frozen=True)
 class _PaidPart:
-    """What a policy paid in one part of its path, (E,) each: how far along which orders; -1: along none.
+    """Payment of a policy in one part of its path, (E,) each: how far along which orders; -1: along none.
 
     `order`: in which traces were revealed, `steps` of them, and whether a last step was `empty`. `generation`,
     `generated`: the same of those generated, `verification`, `verified`: of those verified.
@@ -215,7 +215,7 @@ def _sure(realization: Realization) -> np.ndarray:
 
 
 def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
-    """What a segment paid. One that walked along an order is one part, others have a part a slice and verifier."""
+    """Paid parts of a segment. One that walked along an order is one part, others have a part a slice and verifier."""
     if segment.reveals is not None:
         yield _walked_part(segment, segment.reveals, orders)
         return
@@ -237,7 +237,7 @@ def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
 
 
 def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _PaidPart:
-    """What a walk along an order paid."""
+    """Paid part of a walk along an order."""
     if segment.place is None or segment.count is None:
         raise ValueError("a walk has the places of its traces")
     rules = np.full(len(reveals.steps), reveals.rule, dtype=object)
@@ -277,7 +277,7 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
 
 
 def _among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the first `steps` (E,) of `samples` (E, S) that are `on` (E, T), in their order, and how many (E,)."""
+    """The first `steps` (E,) of `samples` (E, S) that are `on` (E, T), in their order, and how many (E,)."""
     paid = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
     first = np.argsort(~paid, axis=1, kind="stable")
     return np.take_along_axis(samples, first, axis=1), paid.sum(axis=1)
@@ -357,7 +357,7 @@ def _lists(values: np.ndarray, steps: np.ndarray, on: np.ndarray) -> list[list[A
 
 
 def _with_texts(frame: pl.DataFrame, plan: ReplayPlan, block: LogBlock) -> pl.DataFrame:
-    """With what the model wrote."""
+    """Add the texts that the model wrote."""
     ids = block.examples["example_id"]
     scan = plan.log.scan("traces", ["trace_id", "example_id", "text"])
     texts = collect(scan.filter(pl.col("example_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1]))), plan.log)

@@ -26,8 +26,8 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import FormatError, WriteError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
-from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -106,14 +106,14 @@ class _SavedOutcomes:
         yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
         gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
         names = [name for name in self.schema if name not in KEYS]
         return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names)
 
-    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Piece]:
+    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
 
         file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
@@ -139,7 +139,7 @@ class _SavedChunk:
     labels: tuple[str, ...]
     chosen: Ints
     keeper: Keeper
-    columns: dict[Key, Slab]
+    columns: dict[Key, SpilledTable]
 
     @property
     def size(self) -> int:

@@ -31,7 +31,7 @@ from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
+from toolkit.show import SIMULATED, IntervalCell, Number, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
 """No number may lie further off than so many sampling errors of the published one."""
@@ -46,7 +46,7 @@ class Known:
 
 
 FIT = document(f"{WORK.name}_simulated")
-"""What the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
+"""The numbers that the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
 
 Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
 the published number; `relaxed`: data sets for which all are so many times as far.
@@ -81,7 +81,7 @@ class _Line:
 
     @property
     def bound(self) -> float | None:
-        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        """Largest allowed difference of a line that is known to be off: one sampling error beyond the known one."""
         if self.known is None:
             return None
         return self.known.difference + copysign(self.error or 0.0, self.known.difference)
@@ -114,8 +114,8 @@ def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
     return replace(line, distance=distance, known=known)
 
 
-def _sampling_error(cell: ShownInterval | None) -> float | None:
-    """That of a number, from its 95% interval; None where it has none, or does not vary."""
+def _sampling_error(cell: IntervalCell | None) -> float | None:
+    """Sampling error of a number, from its 95 % interval; None where it has none, or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
     return (cell.high - cell.low) / (2 * 1.959964)
@@ -127,7 +127,7 @@ def _share_error(share: float, n: int) -> float:
 
 
 WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
-"""Which number a row is of."""
+"""Columns that name the number of a row."""
 
 
 def check_table(lines: list[_Line], title: str) -> Table:
@@ -183,7 +183,7 @@ class _HeldOut:
 
     @property
     def errors(self) -> float | None:
-        """How many sampling errors the mean lies from the published number."""
+        """Distance of the mean to the published number in sampling errors."""
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
@@ -237,7 +237,7 @@ def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str]
 
 
 def _held_out_line(
-    table: str, method: str, what: str, published_value: float | None, cell: ShownInterval | None, signed: bool = False,
+    table: str, method: str, what: str, published_value: float | None, cell: IntervalCell | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.
@@ -252,12 +252,12 @@ def _held_out_line(
 
 RESAMPLES = 200
 GOLD = FIT["gold"]
-"""What the thesis's text says of it (section 1.1.5), in per cent."""
+"""Numbers of the thesis's text (section 1.1.5), in per cent."""
 FIRST_FIVE = "first 5 traces"
 
 
 def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
-    """What is asked of a simulated log."""
+    """Settings of the study for a simulated log."""
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
@@ -299,7 +299,7 @@ TRACES = {"quantemp": 40, "claimdecomp": 50}
 
 
 POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
-"""Of each data set, those of table B.4."""
+"""Published pools of table B.4 by data set."""
 ORDERS_DRAWN = 30
 """Random orders that tell how much one of them varies."""
 ONE_ORDER = (
@@ -307,7 +307,7 @@ ONE_ORDER = (
     f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
 )
 REASONS = FIT["failing_because"]
-"""What is known of the numbers of each table that fail."""
+"""Known reasons for the numbers of each table that fail."""
 
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
@@ -368,7 +368,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
 
 
 def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
-    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    """Standard deviation of macro-F1 over one random order, in points, by budget."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
     pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})
     of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))

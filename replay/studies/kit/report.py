@@ -74,7 +74,7 @@ def filed(dataset: str) -> str:
 def record_of(
     study: str, parts: Sequence[P], entries: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What run.json holds of a study: the record of its data set, or those of all where there are several.
+    """Content of a study's run.json: the record of its data set, or those of all where there are several.
 
     A record begins with the study and its log; then stand the study's `entries` entries and those of its run.
     """
@@ -89,7 +89,7 @@ def log_line(provenance: Mapping[str, Any], simulated: bool) -> str:
 
 
 def intervals_line(provenance: Mapping[str, Any]) -> str:
-    """How intervals are made, of the record of a run."""
+    """Line on how a run makes intervals, from its record."""
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 

@@ -76,9 +76,9 @@ MODELS, SIZES, SHARES, SUFFIXES = (
     "suffixes",
 )
 ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
-"""What may be missing, by name."""
+"""Names of what may be missing."""
 FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
-"""What states are needed for."""
+"""Names of what needs states."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """What the last `length` tokens tell: their log-probability, and the states of their places."""
+    """Areas of the last `length` tokens: of their log-probability, and of the states of their places."""
 
     length: int
     logprob: Interval | None
@@ -172,7 +172,7 @@ class LatentSetting:
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
-"""What strategies are called among what is missing."""
+"""Names of strategies among what is missing."""
 FEWEST_SCORED = 2
 """Samples to vote on."""
 
@@ -219,11 +219,11 @@ class LatentStudy:
     def table_pools(self) -> tuple[MeasuredPool, ...]:
         """The pools that tables show: that which is sampled from, and that of the probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
-        return tuple(one for one in self.pools if one is self.main or one.pool == probe)
+        return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
 
     def beside(self, pool: MeasuredPool) -> bool:
         """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
-        greedy = next((one for one in self.table_pools if one.temperature == 0), self.main)
+        greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
         return self.setting.published and pool is greedy
 
     @property
@@ -248,7 +248,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     studies = tuple(_studies(log, contents, setting, ids, train))
     if not studies:
         raise EmptyError(f"{listed(setting.verifiers)} scored no judged traces of the reported examples")
-    unserved = [one.missing[FRONT] for one in studies if FRONT in one.missing]
+    unserved = [study.missing[FRONT] for study in studies if FRONT in study.missing]
     if (setting.probe or setting.action) and len(unserved) == len(studies):
         raise EmptyError(unserved[0])
     return studies
@@ -266,7 +266,7 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
 
 
 def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
-    """Those that are named, else `latent`."""
+    """The named verifiers, else `latent`."""
     for name in names:
         contents.require_verifier(name)
     if not names and LATENT not in contents.verifiers:
@@ -308,7 +308,7 @@ def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting)
 
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
-    """The same with its strategies, where the log can serve them."""
+    """The study with its strategies, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
@@ -337,7 +337,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
-    """The same with strategies of the first samples of each question, where the verifier scored these alone."""
+    """The study with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
@@ -353,7 +353,7 @@ def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str)
         return replace(study, missing={**study.missing, SELECTING: str(error)})
     if not any(one.verifier == verifier for one in scored.plain):
         return study
-    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
+    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so they use these alone"
     return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
 
 
@@ -378,7 +378,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """How many of the first samples of a pool a verifier scored, of nearly all examples."""
+    """Number of the first samples of a pool that a verifier scored, on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
@@ -421,20 +421,20 @@ def _models_of(log: Log, dataset: str) -> dict[str, str]:
 
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
-"""Of the classifiers of a cell of the paper's temperature study (section 4.2)."""
+"""Places of the classifiers of a cell of the paper's temperature study (section 4.2)."""
 MOST_PLACES, FEW_PLACES = 8, 4
 """Places that stand for all where many fits are made, and where each is made for several seeds."""
 MOST_TRACES = 2_500
-"""Of each data set, pool, and part (trained on or measured)."""
+"""Traces of each data set, pool, and part (trained on or measured)."""
 MOST_NUMBERS = 2**22
-"""Of the training rows of a fit: what long states leave of the traces."""
+"""Numbers in the training rows of a fit; longer states mean fewer traces."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
 
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
-    """Those of one data set; `every`: all data sets of the log, this one among them."""
+    """Ablations of one data set; `every`: all data sets of the log, this one among them."""
     missing = dict[str, str]()
     on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None
@@ -473,7 +473,7 @@ def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTrace
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
-    """None where either part has no trace of this data set."""
+    """Traces with their states; None where either part has no trace of this data set."""
     kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
     most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
     placed = place_probes.placed_traces(study.log, states, train, reported, most, study.setting.settings.seed)
@@ -499,7 +499,7 @@ def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many, evenly spread."""
+    """At most `most` of the numbers, evenly spread."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 
@@ -509,7 +509,7 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
     yield f"where many are fitted, {len(few)} places stand for all: {', '.join(_place(main.places[at]) for at in few)}"
     if left_out:
-        yield f"{left_out:,} further traces are left out: those of questions drawn by the seed are enough"
+        yield f"{left_out:,} further traces are left out: the questions that the seed draws are enough"
 
 
 def _place(place: tuple[int, int]) -> str:
@@ -538,7 +538,7 @@ def _temperatures(
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
-    """How far one of the areas is above each other one."""
+    """Differences of one area to each other one."""
     if reference not in areas:
         return {}
     return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
@@ -587,7 +587,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
-    """At the last layer, and the tokens at the end of the text that the paper doubles."""
+    """Areas by kind of classifier, at the last layer and the last tokens that the paper doubles."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]

@@ -40,14 +40,14 @@ from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
 
 @dataclass(frozen=True)
 class InterventionSetting:
-    """What a comparison of interventions is asked for: `on`, `tune`, `where` are disjoint SQL conditions on examples.
+    """Settings of a comparison of interventions: `on`, `tune`, `where` are disjoint SQL conditions on examples.
 
     `gates` are given files, the first of each action acting for it; `pools` names a pool of revisions for each action
     with several. `pooled`: actions are chosen, and gates fitted, on all data sets together.
@@ -186,7 +186,7 @@ class InterventionRoles:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenRoles:
-    """What is compared on a data set (None: on all of them), with the screening; `notes` say what is missing."""
+    """The roles on a data set (None: on all of them), with the screening; `notes` say what is missing."""
 
     dataset: str | None
     roles: InterventionRoles
@@ -264,7 +264,7 @@ def _with_equal_votes(
 
 
 def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
-    """How the primary action was chosen."""
+    """Words on how the primary action was chosen."""
     if setting.action is not None:
         return "named"
     if setting.gates:
@@ -275,7 +275,7 @@ def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
 
 
 def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
-    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+    """Reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
     """
@@ -288,7 +288,7 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
             "compared, on the reported examples alone"
         )
     if ungated or not roles.screened_apart:
-        yield "before relying on the verdict, hold more examples back for `on` and `tune` and ask again"
+        yield "before relying on the verdict, keep more examples for `on` and `tune`, and run the study again"
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
+    """A column that a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
 
     what: str
     metric: str
@@ -384,7 +384,7 @@ LACKING = {
     ),
     "truncated": _Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
-"""What traces may lack, by the numbers that follow from it."""
+"""Columns that traces may lack, by the numbers that follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,7 +411,7 @@ class DatasetStudy:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the run says of what the study shows."""
+        """Notes of the run on what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
 
     @cached_property
@@ -431,7 +431,7 @@ class DatasetStudy:
         return warnings_of(self.result, (CALLS_FAILED,), "" if alone else f"{self.dataset}: ")
 
     def caveats(self) -> Iterator[str]:
-        """Why the verdict may be too good."""
+        """Reasons why the verdict may be too good."""
         return caveats(self.roles, bool(self.replayed(self.names.unfitted)))
 
     @property
@@ -469,35 +469,35 @@ class DatasetStudy:
         """Mean of a column; None where some value is not known."""
         return mean(self.values(policy)[column], scale)
 
-    def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
+    def mean_on(self, policy: str, column: str, on: np.ndarray) -> IntervalCell | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
         return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
         return interval_cell(difference, scale), difference.p_value
 
-    def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
-        """By how many percent the first policy's mean is lower; None where some value is not known."""
+    def reduction(self, first: str, second: str, column: str) -> IntervalCell | None:
+        """Reduction of the first policy's mean in percent; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
         return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
-        """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+        """The vote for as many tokens as each intervention: the largest one that costs no more."""
         paid, spent = (
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
         )
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.result.statistics, policy, metric, scale)
 
     @property
@@ -507,7 +507,7 @@ class DatasetStudy:
 
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
-        """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
+        """Bins, by policy, of the gates that predict repairs; none where scores are no probabilities."""
         reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 

@@ -37,13 +37,13 @@ from replay.studies.kit.sheet import (
 from replay.studies.recovery import published
 from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from toolkit.columns import metric_column
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading(metric: str) -> str:
-    """What a metric's column is headed by everywhere."""
+    """Heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
@@ -75,12 +75,12 @@ TO_ALWAYS = {
     "flip": "flips, selective {verify} minus always {verify}",
     SAVED: "action tokens saved, selective {verify} against always {verify}",
 }
-"""What a gate is compared in with always acting, and what the paper calls that."""
+"""Metrics in which a gate is compared with always acting, with their names in the paper."""
 TO_LONGEST = {
     "correct": "accuracy, selective {verify} minus {longest}",
     "total_tokens": "total tokens, selective {verify} minus {longest}",
 }
-"""The same with the longest budget."""
+"""Comparisons with the longest budget."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class StudyPolicy:
     part: str = ""
     what: str = ""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
         return self.study.cell(self.policy, metric, scale)
@@ -116,7 +116,7 @@ COMPARED = {
     "total_tokens": ("total tokens", 1.0),
     SAVED: ("action tokens saved %", 100.0),
 }
-"""What a paired table calls what it compares, and what that is multiplied with."""
+"""Label and scale of each metric in a paired table."""
 PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
 PAIRED_COLUMNS = (
     words("what", "metric"),
@@ -128,7 +128,7 @@ PAIRED_COLUMNS = (
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
-"""Of a paired table."""
+"""Columns of a paired table."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Comparison:
             difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
             difference, p_value = run.paired(self.first, self.second, self.metric, scale)
-        published_difference = ShownInterval.of(
+        published_difference = IntervalCell.of(
             tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
         )
         values = {"metric": what, "difference": difference, "p_value": p_value}
@@ -168,7 +168,7 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
     rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
     rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in names.budgets.items()]
     rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
-    return [StudyPolicy(study, *one) for one in rows if one[0] in study.policies]
+    return [StudyPolicy(study, *row) for row in rows if row[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
@@ -258,7 +258,7 @@ PAIRED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
-"""What only a score that is a probability has."""
+"""Columns that only scores with probabilities have."""
 POINTS = NumberWithInterval(2, 100, signed=True)
 """Paired differences in points."""
 
@@ -319,7 +319,7 @@ SUBGROUPS = Sheet[DatasetStudy](
 
 def _rules(study: DatasetStudy) -> Iterator[Row]:
     names, action = study.names, study.roles.action
-    trees = [one.policy for one in study.roles.rivals if one.action == action and one.part == TREES]
+    trees = [rival.policy for rival in study.roles.rivals if rival.action == action and rival.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
     every = [names.always.get(action, ""), names.primary, *trees, *names.rules, *study.matched, *names.oracles]
     paper = _paper_rules(study)
@@ -333,7 +333,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
-    """What the paper calls rules and diagnostics, by policy; nothing where it has none for the primary action."""
+    """Names of rules and diagnostics in the paper, by policy; nothing where it has none for the primary action."""
     named, action = study.names, study.roles.action
     if published.verb(action) != "verify":
         return {}
@@ -434,13 +434,13 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
 
 
 RATE = "intervention_rate"
-CellValue = ShownInterval | float | str | None
+CellValue = IntervalCell | float | str | None
 
 
 def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
     cells = {
-        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
+        (row["threshold"], row["metric"]): IntervalCell.of((row["estimate"], row["band_low"], row["band_high"]))
         for row in band.iter_rows(named=True)
     }
     rates = band.filter(pl.col("metric") == RATE).sort("estimate")
@@ -536,7 +536,7 @@ GAINED = {
 
 
 def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
-    """What 1,000 requests gain by the first policy in place of the second."""
+    """Gains on 1,000 requests of the first policy in place of the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
@@ -568,7 +568,7 @@ PUBLISHED_REQUESTS = (
     numbers("flips avoided", "flips_avoided", 1),
     numbers("more right answers", "more_right", 1, signed=True),
 )
-"""What 1,000 requests gain by one policy in place of another."""
+"""Columns of the gains on 1,000 requests of one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
@@ -588,7 +588,7 @@ def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         "A mean over rollouts is one request."
     )
     for study in studies:
-        yield from (f"{study.dataset}: {one.text}" for one in study.notes if one.code == BATCHED_SECONDS)
+        yield from (f"{study.dataset}: {note.text}" for note in study.notes if note.code == BATCHED_SECONDS)
 
 
 PATH_SECONDS = Sheet[DatasetStudy](
@@ -597,7 +597,7 @@ PATH_SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """How far each policy is behind the best one that costs at most as many tokens."""
+    """Regret of each policy to the best one that costs at most as many tokens."""
     joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
@@ -605,7 +605,7 @@ def _joint(study: DatasetStudy) -> Iterator[Row]:
     for policy, best in best_for_no_more(points).items():
         values = dict[str, Value]()
         if best is not None:
-            values = {"regret": ShownInterval(0.0) if best == policy else study.paired(best, policy)[0]}
+            values = {"regret": IntervalCell(0.0) if best == policy else study.paired(best, policy)[0]}
             values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
         yield Row((policy,), joint[policy], values)
 
@@ -663,7 +663,7 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
 
 
 def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """What the runs lack: the data sets are named where not all of them lack it."""
+    """Gaps of the runs; the data sets are named where not all of them have the gap."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "

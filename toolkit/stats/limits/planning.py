@@ -1,11 +1,11 @@
-"""How many questions show a difference, and what difference so many questions tell apart: variances of a pilot.
+"""Numbers of questions that show a difference, and differences that so many questions show: variances of a pilot.
 
     n = (z(1 − α/2) · √(V + δ²) + z(power) · √V)² / δ² + z(1 − α/2)² / 2
 
 questions show a difference of δ with a power, where V / n is the variance of the mean difference over n questions: the
 usual (z + z)² V / δ² where δ² is small beside V. Where it is not, few questions do, and their limits go by the variance
 that differences without a mean have, V + δ² (as McNemar's test: R. J. Connor, Biometrics 43, 1987, 207); the last term
-is for Student's t (W. C. Guenther, The American Statistician 35, 1981, 243). V is what a pilot says of it, so n has a
+is for Student's t (W. C. Guenther, The American Statistician 35, 1981, 243). V comes from a pilot, so n has a
 range.
 """
 
@@ -33,7 +33,7 @@ MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
 
 @dataclass(frozen=True)
 class NeededQuestions:
-    """How many questions show a difference, and the ends of its range; `high` None: no number of them may do.
+    """Number of questions that show a difference, with the ends of its range; `high` None: no number of them may do.
 
     `upper`: whether the number allows for a pilot that is too small to go by the estimate.
     """
@@ -57,10 +57,10 @@ class NeededQuestions:
 
 @dataclass(frozen=True)
 class DifferenceVariance:
-    """What a pilot says of the variance of a mean difference over n questions, V / n.
+    """Variance of a mean difference over n questions, V / n, as a pilot tells it.
 
-    `value`: V; `error`: its standard error; `questions`: of the pilot, `units`: how many independent ones these are
-    worth; `differing`: how many of them carry the difference, (Σ|d|)² / Σd².
+    `value`: V; `error`: its standard error; `questions`: of the pilot, `units`: the number of independent ones that
+    these are worth; `differing`: the number that carry the difference, (Σ|d|)² / Σd².
     """
 
     value: float
