@@ -140,5 +140,8 @@ def test_the_questions_named_reach_the_power() -> None:
         needed = difference_variance(rng.choice(MOVES, 100, p=CHANCE)).needed(0.04)
         assert needed is not None
         moves = rng.choice(MOVES, needed.number, p=CHANCE)
-        held.append(paired_interval(moves == 1, moves == -1, settings=Settings(resamples=300, seed=run)).shown)
+        interval = paired_interval(moves == 1, moves == -1, settings=Settings(resamples=300, seed=run))
+        assert interval.low is not None
+        assert interval.high is not None
+        held.append(not interval.low <= 0 <= interval.high)
     assert np.mean(held) > 0.78 - 2 * 0.025

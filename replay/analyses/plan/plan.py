@@ -213,10 +213,10 @@ def plan(
 ) -> QuestionPlan:
     """Numbers of questions that show a difference of `detect` percentage points between two policies.
 
-    The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is an SQL condition on the
-    columns of `examples`. Designs are one order of as few samples as the policies draw, and all orders of that many, of
-    twice as many and so on up to those that the log has. `detect` is the difference worth knowing, not the one that the
-    log shows, which is chance, too.
+    The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is
+    an SQL condition on the columns of `examples`. Designs are one order of as few samples as the policies draw, and all
+    orders of that many, of twice as many and so on up to those that the log has. `detect` is the difference worth
+    knowing, not the one that the log shows, which is chance, too.
     Raises ThinkbackError for a name that no policy has, where fewer than 20 questions have both, or where the two never
     differ.
     """
