@@ -21,10 +21,12 @@ from pathlib import Path
 import numpy as np
 from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 from coverage_plans import PLANS
+from coverage_samples import SAMPLES
 
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking.ranking import MARKED
 from toolkit.stats import Settings, not_worse, summarise
+from toolkit.stats.metrics.outcomes import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
@@ -49,7 +51,7 @@ MEAN_POWER, LEAST_POWER, PILOT = 0.78, 0.72, 100
 MANY, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 200, 60, 20, 100
 
 
-EVERY = (*DESIGNS, *LOSSES, *PLANS)
+EVERY = (*DESIGNS, *SAMPLES, *LOSSES, *PLANS)
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,10 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     size = len(outcomes.values[next(iter(outcomes.values))])
     names = [f"p{i}" for i in range(size)]
     labels = [str(i) for i in range(design.labels)] if design.labels else None
+    strata = None if design.strata is None else design.strata(outcomes.unit)
+    store = Store.of_blocks(lambda: iter([outcomes]), size, design.labels or None, strata)
     found = summarise(
-        lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
+        store, names, labels=labels, baseline=names[0] if design.paired else None,
         leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
     )  # fmt: skip
     rows = found.summary.filter(metric=design.metric)
