@@ -4,7 +4,7 @@
 
 Accuracies and their differences are enumerated, with 10,000 resamples: every outcome counts with its probability. All
 else is simulated, several policies a run. `--only` takes the designs whose metric or name holds a text, `--write` puts
-the table, or their rows alone, into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by
+what was measured into the table of `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by
 more than two and a half standard errors of the simulation.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
+from coverage_plans import PLANS
 from coverage_samples import SAMPLES
 
 from toolkit.columns import COLUMNS
@@ -44,14 +45,20 @@ SLACK = 2
 SEEN = 0.25
 """A cell with at least this share of unmarked intervals says what these cover: what is marked may be left aside."""
 
+MEAN_POWER, LEAST_POWER, PILOT = 0.78, 0.72, 100
+"""Power of plans for 80 %, from pilots of so many and more: their mean over the designs, and of each."""
+
 MANY, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 200, 60, 20, 100
+
+
+EVERY = (*DESIGNS, *SAMPLES, *LOSSES, *PLANS)
 
 
 @dataclass(frozen=True)
 class Cell:
     """Of one design and number of examples: shares of intervals that hold the truth (`error`: its standard error), are
-    marked, or are withheld; the share that excludes the margin where one is lost. `covered` is of the unmarked
-    intervals where these are a quarter or more.
+    marked, or are withheld; the share that makes a claim: excludes the margin where one is lost, 0 where power counts.
+    `covered` is of the unmarked intervals where these are a quarter or more.
     """
 
     design: Design
@@ -60,7 +67,7 @@ class Cell:
     error: float
     marked: float
     withheld: float
-    not_worse: float
+    claimed: float
 
     @property
     def seen(self) -> bool:
@@ -72,18 +79,22 @@ class Cell:
         """Per cent; † where more than three quarters are marked, a dash where most are withheld."""
         if self.withheld > 0.5:
             return "–"
-        share = self.covered if self.design.margin is None else self.not_worse
-        return f"{100 * share:.1f}{'' if self.seen else '†'}"
+        claims = self.design.margin is not None or self.design.power is not None
+        return f"{100 * (self.claimed if claims else self.covered):.1f}{'' if self.seen else '†'}"
 
     def broken(self) -> Iterator[str]:
         """Promises that it breaks."""
         design, slack = self.design, SLACK * self.error
         events = self.n * design.rate
         if design.margin is not None:
-            if self.not_worse > MOST_FALSE + slack:
-                yield f"false `not worse` in {100 * self.not_worse:.2f} %"
+            if self.claimed > MOST_FALSE + slack:
+                yield f"false `not worse` in {100 * self.claimed:.2f} %"
             return
-        least = LEAST if self.seen else LEAST_MARKED
+        if design.power is not None:
+            if self.n >= PILOT and self.claimed < LEAST_POWER - slack:
+                yield f"power {100 * self.claimed:.1f} %"
+            return
+        least = design.least or (LEAST if self.seen else LEAST_MARKED)
         known = self.withheld <= 0.5
         if known and self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
@@ -117,6 +128,8 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
         claimed = np.array(
             [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
         )
+        if design.power is not None:
+            claimed = (low > design.truth) | (high < design.truth)
         marked = np.isin(method, list(MARKED))
         parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
         shares.append([weight @ part for part in parts])
@@ -131,6 +144,8 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
     error = (
         float(np.std(apart, ddof=1) / math.sqrt(len(apart)) / known_share) if len(apart) > 1 and known_share else 0.0
     )
+    if design.power is not None and withheld < 1:
+        claims /= 1 - withheld  # a pilot without a difference makes no plan
     return Cell(design, n, covered, error, marks, withheld, claims)
 
 
@@ -154,42 +169,63 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     return low, high, rows["method"].fill_null("").to_numpy()
 
 
-def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
-    """Markdown."""
+Rows = dict[tuple[str, str], dict[int, str]]
+"""Texts of cells by their number of examples, by what is counted and the outcomes."""
+
+
+def key(design: Design) -> tuple[str, str]:
+    """The first two cells of a design's row."""
+    difference = design.paired and not design.metric.startswith("reduction:")
+    what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
+    if design.margin is not None:
+        what = f"false `not worse`, margin {100 * design.margin:g} point{'s' * (design.margin > 0.01)}"
+    if design.power is not None:
+        what = f"power of plans for {100 * design.power:g} %"
+    if design.least is not None:
+        what = "range of plans"
+    return what, design.what
+
+
+def rows_of(cells: Sequence[Cell]) -> Rows:
+    rows: Rows = {}
+    for cell in cells:
+        rows.setdefault(key(cell.design), {})[cell.n] = cell.text
+    return rows
+
+
+def table(rows: Rows, sizes: Sequence[int]) -> str:
+    """Markdown, in the order of the designs."""
     lines = [
         "| what | outcomes | " + " | ".join(f"n = {n:,}" for n in sizes) + " |",
         "| :-- | :-- |" + " --: |" * len(sizes),
     ]
-    by_design: dict[tuple[str, str], dict[int, str]] = {}
-    for cell in cells:
-        design = cell.design
-        difference = design.paired and not design.metric.startswith("reduction:")
-        what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
-        what = (
-            f"false `not worse`, margin {100 * design.margin:g} point{'s' * (design.margin > 0.01)}"
-            if design.margin is not None
-            else what
-        )
-        by_design.setdefault((what, design.what), {})[cell.n] = cell.text
-    for (what, outcomes), row in by_design.items():
-        lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")
+    for what, outcomes in dict.fromkeys(map(key, EVERY)):
+        if row := rows.get((what, outcomes)):
+            lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")
     return "\n".join(lines)
 
 
-def put(text: str, part: bool) -> None:
-    """Between the marks of the manual's page; of a `part` of the designs their rows alone, in place of those there."""
-    page = PAGE.read_text(encoding="utf-8")
-    head, rest = page.split(BEGIN)
-    old, rest = rest.split(END, 1)
-    if part:
-        rows = {_design_of(line): line for line in (*old.strip().splitlines(), *text.splitlines())}
-        text = "\n".join(rows.values())
-    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest}", encoding="utf-8")
+def put(rows: Rows) -> None:
+    """Between the marks of the manual's page; cells that were not measured stay."""
+    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    before, end = rest.split(END, 1)
+    every: Rows = {}
+    for line in before.strip().splitlines()[2:]:
+        what, outcomes, *texts = (cell.strip() for cell in line.strip("|").split("|"))
+        every[what, outcomes] = dict(zip(SIZES, texts, strict=True))
+    for place, row in rows.items():
+        every.setdefault(place, {}).update(row)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{table(every, SIZES)}\n\n{END}{end}", encoding="utf-8")
 
 
-def _design_of(line: str) -> tuple[str, ...]:
-    """What a row of the table is of."""
-    return tuple(line.split(" | ")[:2])
+def mean_power(cells: Sequence[Cell]) -> Iterator[str]:
+    """Where the designs together miss the power that is promised."""
+    for n in sorted({cell.n for cell in cells if cell.n >= PILOT and cell.design.power is not None}):
+        powers = [cell.claimed for cell in cells if cell.n == n and cell.design.power is not None]
+        text = f"mean power over {len(powers)} designs, pilots of {n}: {100 * np.mean(powers):.1f} %"
+        print(text, flush=True)
+        if np.mean(powers) < MEAN_POWER:
+            yield text
 
 
 def main() -> int:
@@ -201,7 +237,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     cells, broken = [], 0
-    for design in (*DESIGNS, *SAMPLES, *LOSSES):
+    for design in EVERY:
         kind = "difference" if design.paired else "value"
         if given.only not in f"{design.metric} {kind}, {design.what}":
             continue
@@ -215,10 +251,12 @@ def main() -> int:
             for promise in cell.broken():
                 broken += 1
                 print(f"  BROKEN: {promise}", flush=True)
-    text = table(cells, given.sizes)
-    print(f"\n{text}\n\n{broken} promises broken of {len(cells)} cells")
+    for missed in mean_power(cells):
+        broken += 1
+        print(f"  BROKEN: {missed}", flush=True)
+    print(f"\n{table(rows_of(cells), given.sizes)}\n\n{broken} promises broken of {len(cells)} cells")
     if given.write:
-        put(text, bool(given.only))
+        put(rows_of(cells))
     return 1 if broken else 0
 
 

@@ -45,8 +45,9 @@ class Design:
     the probabilities of its policies where they are enumerated. `events`: of n examples, how many errors, or examples
     on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
     `clusters`: how many of equal size they are worth, 0 where examples are independent. `wide`: whether the rule errs
-    on the wide side. `margin`: what is lost where the false "not worse" are counted. `limits`: in
-    place of `draw`, limits and methods themselves. `strata`: those of examples with such resampling units.
+    on the wide side. `margin`: what is lost where the false "not worse" are counted. `power`: the aim where intervals
+    that leave the truth out are counted. `least`: the promise, where it is another. `limits`: in place of `draw`,
+    limits and methods themselves. `strata`: those of examples with such resampling units.
     """
 
     metric: str
@@ -60,6 +61,8 @@ class Design:
     clusters: int = 0
     wide: bool = False
     margin: float | None = None
+    power: float | None = None
+    least: float | None = None
     limits: Callable[[Generator, int, Settings], tuple[Array, Array, Array]] | None = None
     sizes: Sequence[int] = SIZES
     strata: Callable[[Array], Strata | None] | None = None

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         tune,
     )  # fmt: skip
     from replay.analyses.budgets.budgets import budgets
+    from replay.analyses.plan.plan import plan
     from replay.analyses.recommend.recommend import recommend
     from replay.analyses.report.report import LogReport, report
     from replay.analyses.strategies.frontier import frontier
@@ -76,9 +77,9 @@ __all__ = [
     "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
     "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "VerifierReport", "When",
     "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "fit_verifier", "frontier",
-    "import_format", "import_table", "load", "load_gate", "load_policies", "load_verifier", "open_log", "query_log",
-    "recommend", "report", "run", "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery",
-    "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "import_format", "import_table", "load", "load_gate", "load_policies", "load_verifier", "open_log", "plan",
+    "query_log", "recommend", "report", "run", "simulate", "strategies", "study_factcheck", "study_latent",
+    "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -101,6 +102,7 @@ HOMES = {
     "load_gate": "replay.policies.gate_file",
     "load_verifier": "replay.latent.verifier_file",
     "open_log": "toolkit.log",
+    "plan": "replay.analyses.plan.plan",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend.recommend",
     "report": "replay.analyses.report.report",

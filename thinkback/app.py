@@ -32,6 +32,7 @@ from thinkback.commands import (
     generate,
     import_,
     merge,
+    plan,
     query,
     replay,
     report,
@@ -110,7 +111,7 @@ PANELS = {
     "Begin here": ("import", "report", "replay", "tune"),
     "Make a log": ("generate", "train", "fit", "simulate"),
     "Look after a log": ("describe", "query", "validate", "seal", "merge", "export"),
-    "Write and follow policies": ("suite", "check", "explain", "curves", "frontier"),
+    "Write and follow policies": ("suite", "check", "explain", "curves", "frontier", "plan"),
     "Show a result": ("dashboard", "compare", "figure"),
     "Fit verifiers and gates": ("fit-verifier", "fit-gate", "transfer"),
     "Reproduce a work": ("study",),
@@ -236,7 +237,7 @@ _add(
     seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
     compare.compare, figure.figure, curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier,
     gates.fit_gate, gates.transfer,
-    tune.tune,
+    tune.tune, plan.plan,
 )  # fmt: skip
 studying = _group("study", "Write the tables and figures of a published work for a log.")
 for name, function in study.STUDIES.items():

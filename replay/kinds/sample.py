@@ -184,6 +184,14 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         exact = not self.ordering.verifies_later and self.selector.over_orders is not None
         return self.filled(expected=True) if exact else None
 
+    def in_orders(self, contents: Contents, orders: int, seed: int) -> Self:
+        if self.conformal is not None or not self.draws(contents):
+            return self
+        return self.filled(orders=orders, seed=seed, expected=False)
+
+    def draws(self, contents: Contents) -> Mapping[str, int]:
+        return {} if self.pool in contents.whole else {str(self.pool): self.max_traces}
+
     @property
     def top_level_only(self) -> str:
         sets = "`conformal`, which belongs to the whole policy" if self.conformal is not None else ""

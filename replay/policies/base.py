@@ -182,6 +182,14 @@ class Policy(ClassFacts, ABC):
         """The policy as the exact mean over all orders of generation; None where it is one, or there is none."""
         return None
 
+    def in_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
+        """The same (resolved) as a mean over so many seeded orders of generation; itself where it has but the one."""
+        return self
+
+    def draws(self, contents: Contents) -> Mapping[str, int]:
+        """Most traces that it draws, in whatever order, by pool of which it draws some."""
+        return {}
+
     @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""

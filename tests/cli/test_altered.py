@@ -25,6 +25,7 @@ COMMANDS = {
     "frontier": ("frontier", "LOG", "--out", "o"),
     "explain": ("explain", "LOG", "--policies", "p.toml", "--policy", "base", "--example", "x"),
     "tune": ("tune", "LOG", "--policies", "p.toml", *GOAL, "--out", "o"),
+    "plan": ("plan", "LOG", "one sample (mean)", "majority@2"),
     "describe": ("describe", "LOG"),
     "query": ("query", "LOG", "select count(*) from traces"),
     "merge": ("merge", "LOG", "--out", "o"),

@@ -73,6 +73,7 @@ def test_the_findings_are_the_results_numbers(made: LogReport) -> None:
     assert result.baseline == "majority@4"
     assert made.lead[0].startswith("Simulated log")
     leader = result.summary.filter(policy=result.leader, metric="accuracy").row(0, named=True)
+    assert "`majority@4`" in said["What this log can tell apart"][0]
     assert f"`{result.leader}`" in said["Best policy"][0]
     assert f"{100 * leader['estimate']:.1f} %" in said["Best policy"][0]
     tokens = dict(result.summary.filter(metric="total_tokens").select("policy", "estimate").iter_rows())

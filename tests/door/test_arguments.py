@@ -46,6 +46,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "explain": (tb.explain, {"log": None, "policies": [VOTE], "policy": "vote", "example": "e1"}),
     "curves": (tb.curves, {"log": None}),
+    "plan": (tb.plan, {"log": None, "first": "vote", "second": "best", "policies": [VOTE, BEST]}),
     "strategies": (tb.strategies, {"log": None}),
     "frontier": (tb.frontier, {"log": None}),
     "budgets": (tb.budgets, {"log": None, "verifier": "v", "max_traces": 2}),

@@ -214,9 +214,10 @@ def test_a_logged_order_is_told_what_all_orders_would_gain(tmp_path: Path) -> No
 
 def test_describe_tells_what_all_orders_gain(tmp_path: Path) -> None:
     made = drawn_log(tmp_path)
-    (told,) = gains_of_orders(made)
-    assert told.code == "logged_order"
+    told, detectable = gains_of_orders(made)
+    assert (told.code, detectable.code) == ("logged_order", "detectable")
     assert "majority@3 − majority@1" in told.text
+    assert "majority@3 − majority@1" in detectable.text
     assert "majority@3" in CliRunner().invoke(app, ["describe", made.address]).output
     unjudged = {"e": [("A", None)] * 5}
     assert not list(gains_of_orders(log(tmp_path / "unjudged", {"p": unjudged}, {"e": None})))

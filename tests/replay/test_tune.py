@@ -331,11 +331,13 @@ def test_a_family_is_tested_from_the_dearest_on_and_ends_at_the_first_that_fails
     }
     assert promise.questions("dear", 2) is None  # its estimate, −10 points, is beyond the limit
     # a loss of 2 in 400, .5 points: 1.5 points within the limit; V = .005, so (1.96 + .84)² · .005 / .015² is about
-    # 175; limits of so few losses are wider than normal ones
+    # 175; two losses say little of V, whose upper limit counts, and of their own number
     worse[2:40] = 1.0
     questions = promise.questions("dear", 2)
     assert questions is not None
-    assert 175 <= questions <= 1000
+    assert 175 < questions.number <= 1000
+    assert questions.low < 175
+    assert questions.high is None or questions.high > questions.number
 
 
 def test_settings_that_differ_in_their_cap_alone_are_one_family(log: Log) -> None:

@@ -59,7 +59,7 @@ def test_studies_and_recommendations_show_what_they_say() -> None:
     assert "<p>of <code>two</code></p>" in shown
     assert "<caption>First</caption>" in shown
     assert "<li><code>first</code></li>" in shown
-    advice = Recommendation("vote", (f"`{HOSTILE}` is best",), (), None, ())._repr_html_()
+    advice = Recommendation("vote", (f"`{HOSTILE}` is best",), (), None, None, ())._repr_html_()
     assert advice.startswith("<p><strong>vote</strong></p><ul><li><code>&lt;script&gt;")
 
 

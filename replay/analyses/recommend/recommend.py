@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,17 @@ from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableEr
 from toolkit.log import AnyLog, open_log
 from toolkit.show import IntervalCell, NumberWithInterval
 from toolkit.show.tables.html import bullets, marked
-from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
+from toolkit.stats import (
+    PairedInterval,
+    Settings,
+    check_margin,
+    not_worse,
+    paired_interval,
+    simultaneous_level,
+    unit_numbers,
+)
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
+from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import fewest_examples
 
 Outcomes = Mapping[str, np.ndarray]
@@ -44,7 +52,6 @@ Outcomes = Mapping[str, np.ndarray]
 
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 CHANGE, UNDECIDED = "change", "undecided"
-MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
     "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
@@ -62,8 +69,14 @@ MEANINGS = {CHANGE: _WHICH_UNDECIDED, UNDECIDED: _NO_REASON}
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
 """Share of the examples that only one of two policies flips, for the one that flips half as often."""
-POWER = 0.8
-"""Chance of a decision at the number of examples that is said to be needed."""
+
+
+@dataclass(frozen=True)
+class _Difference(PairedInterval):
+    """Difference with its variance, and the level of its limits."""
+
+    variance: DifferenceVariance = field(kw_only=True)
+    level: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class _ComparisonEvidence:
     policy: str
     sentence: str
     holds: bool
-    needed: int | None  # examples at which the observed difference would decide; None where it points the other way
+    needed: NeededQuestions | None  # at which the observed difference would decide; None: it points the other way
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class _PairedEvidence:
 
     def differences(
         self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool, family: Sequence[np.ndarray] = ()
-    ) -> list[PairedInterval]:
+    ) -> list[_Difference]:
         """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`.
 
         They hold for all differences of a `family`, columns (N,), where the pairs were chosen among these.
@@ -98,28 +111,25 @@ class _PairedEvidence:
         if known and not alone:
             level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
         settings = replace(self.settings, level=level)
-        return [paired_interval(first, second, cluster=self.cluster, settings=settings) for first, second in pairs]
+        units = None if self.cluster is None else unit_numbers(self.cluster)
+        return [
+            _Difference(
+                **vars(paired_interval(first, second, cluster=self.cluster, settings=settings)),
+                variance=difference_variance(first - second, cluster=units), level=level,
+            )
+            for first, second in pairs
+        ]  # fmt: skip
 
-    def needed(self, interval: PairedInterval, bound: float, above: bool) -> int | None:
+    def needed(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
         """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
-        if interval.difference is None or interval.low is None or interval.high is None:
+        if interval.difference is None:
             return None
         distance = interval.difference - bound if above else bound - interval.difference
-        half = interval.difference - interval.low if above else interval.high - interval.difference
-        if distance <= 0:
-            return None
-        if interval.gained == 0 and interval.lost == 0:  # the interval narrows with the trials, not with their root
-            units = self.units(interval.n)
-            trials = math.floor(units * half / (1 - half) * (1 / distance - 1)) + 1
-            needed = math.ceil(trials * interval.n / units)
-        else:
-            normal = NormalDist()
-            critical = normal.inv_cdf((1 + self.settings.level) / 2)
-            powered = (critical + normal.inv_cdf(POWER)) / critical
-            needed = math.ceil(interval.n * (powered * max(half, 0.0) / distance) ** 2)
-        if above and bound < 0:  # a loss that is ruled out
-            needed = max(needed, (fewest_examples(-bound) or 0) * interval.n // self.units(interval.n))
-        return max(needed, 1) if needed <= MOST_EXAMPLES else None
+        needed = interval.variance.needed(distance, level=interval.level, error=interval.variance.mean_error)
+        if needed is None or not (above and bound < 0):
+            return needed
+        fewest = fewest_examples(-bound) or 0  # a loss is ruled out
+        return needed.at_least(fewest * interval.n // self.units(interval.n))
 
     def units(self, examples: int) -> int:
         """Clusters, or examples where these are not clustered."""
@@ -141,7 +151,7 @@ class _PairedEvidence:
         """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
         return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
-    def needed_to_claim(self, interval: PairedInterval, above: bool, share: float = 0.5) -> int | None:
+    def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
         needed = self.needed(interval, 0.0, above)
         if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
@@ -150,7 +160,7 @@ class _PairedEvidence:
         many = np.arange(pairs, 20 * (pairs + 1))
         gained = np.rint(interval.gained * many / pairs)
         small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
-        return max(needed, math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
+        return needed.at_least(math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -214,11 +224,9 @@ class _PairedEvidence:
                 ]
                 needs.append(_all_of(both))
             finding = self._halving(beats, fewer, no_loss, flipping)
-            known = [n for n in needs if n is not None]
+            known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
             sentence = f"{sentence}: {finding}{_together(len(pairs))}."
-            yield _ComparisonEvidence(
-                INTERVENE, name, sentence, beats or (fewer and no_loss), min(known) if known else None
-            )
+            yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
         """Sentence on what a gated policy does; that it decides nothing where it halves flips and may lose accuracy."""
@@ -360,9 +368,9 @@ def _together(count: int) -> str:
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
-def _all_of(needs: Sequence[int | None]) -> int | None:
-    known = [n for n in needs if n is not None]
-    return max(known) if len(known) == len(needs) else None
+def _all_of(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
+    known = [one for one in needs if one is not None]
+    return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
 def _points(interval: PairedInterval, exact: bool = False) -> str:
@@ -391,13 +399,15 @@ class Recommendation:
     """The verdict, the sentences behind it, the actions to disable, and about how many examples would decide.
 
     `candidates` are the policies shown to be more accurate than the base attempt and not shown to be less accurate than
-    the best of these, those of fewest tokens first. `examples_needed` is of `undecided` and `change`.
+    the best of these, those of fewest tokens first. `examples_needed` is of `undecided` and `change`, and
+    `examples_range` the ends of that number's range; no high end where no number may do.
     """
 
     verdict: str
     sentences: tuple[str, ...]
     disable: tuple[str, ...]
     examples_needed: int | None
+    examples_range: tuple[int, int | None] | None
     evidence: tuple[_ComparisonEvidence, ...]
     candidates: tuple[str, ...] = ()
     simulated: bool = field(default=False, compare=False)
@@ -514,11 +524,12 @@ def weigh(
         reasons = [e.sentence for e in by_verdict[verdict]]
         reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
         reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
-        return Recommendation(verdict, (*reasons, *level_with, *unjudged), disable, None, tuple(evidence), candidates)
+        sentences = [*reasons, *level_with, *unjudged]
+        return Recommendation(verdict, tuple(sentences), disable, None, None, tuple(evidence), candidates)
     most = max(others, key=lambda name: float(np.nanmean(others[name]["correct"])))
     before = order[: order.index(verdict)] if verdict in order else order
-    open_ = sorted((e for e in evidence if e.needed is not None and e.verdict in before), key=lambda e: e.needed or 0)
-    needed = open_[0].needed if open_ else None
+    open_ = [(e.needed, e.verdict) for e in evidence if e.needed is not None and e.verdict in before]
+    needed, for_what = min(open_, key=lambda one: one[0].number, default=(None, ""))
     lines = [e.sentence for e in evidence if e.verdict != CHANGE or e.holds or (not candidates and e.policy == most)]
     sentences = [*level_with, *lines, *unjudged]
     sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
@@ -526,9 +537,10 @@ def weigh(
     do = ("example does" if n == 1 else "examples do") + " not decide" + (" which" if candidates else "")
     if needed is not None:
         sentences.append(
-            f"{n:,} {do}; if the differences stay as they are, about {needed:,} would, with "
-            f"{100 * POWER:g} % power ({open_[0].verdict})."
+            f"{n:,} {do}; if the differences stay as they are, about {needed.number:,} would, with "
+            f"{100 * POWER:g} % power ({for_what}; {needed.range})."
         )
     else:
         sentences.append(f"{n:,} {do}, and no difference points to a decision that more would make.")
-    return Recommendation(verdict, tuple(sentences), disable, needed, tuple(evidence), candidates)
+    number, ends = (None, None) if needed is None else (needed.number, (needed.low, needed.high))
+    return Recommendation(verdict, tuple(sentences), disable, number, ends, tuple(evidence), candidates)

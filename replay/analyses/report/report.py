@@ -20,6 +20,7 @@ from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
 from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.logged_order import any_detectable
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import group_inputs, ranked_input
@@ -51,8 +52,9 @@ from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, 
 from toolkit.show.ranking.ranking import cell_of
 from toolkit.show.ranking.results import percent, takeaway
 from toolkit.show.tables.html import bullets, paragraph
-from toolkit.stats.curves.arrays import Interval
+from toolkit.stats.curves.arrays import Interval, unit_numbers
 from toolkit.stats.curves.roc import auc_intervals
+from toolkit.stats.limits.planning import POWER, difference_variance
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def _sections(
         "Best policy": [*_best(result, results), *_again(same, result.leader)],
         "Against one attempt": [*_gain(result, results), *_again(same, result.baseline, _attempt_of(result))],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
+        "What this log can tell apart": [*_detectable(result, results)],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
         "Gates and second steps": [*_gates(result, results)],
@@ -274,6 +277,33 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
     cell = IntervalCell.of(less[0]) if less else None
     return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
+
+
+def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
+    """Sentence on the differences to the baseline that the examples show, of the policies as they are."""
+    real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
+    ids = result.examples.select("example_id", unit=unit_numbers(resampling_units(result.examples)))
+    rows = result.outcomes.select("policy", "example_id", "correct").filter(
+        pl.col("policy").is_in([*real, str(results.baseline)])
+    )
+    by_policy = rows.collect().pivot("policy", index="example_id", values="correct").join(ids, on="example_id")
+    shares = {}
+    for name in real if results.baseline in by_policy.columns else ():
+        difference = (by_policy[name] - by_policy[str(results.baseline)]).cast(pl.Float64).to_numpy()
+        variance = difference_variance(difference, cluster=by_policy["unit"].to_numpy())
+        share = variance.detectable(variance.questions, level=results.level) if variance.value > 0 else None
+        if share is not None:
+            shares[name] = share
+    if shares:
+        ends = dict.fromkeys(end(shares, key=lambda name: shares[name]) for end in (min, max))
+        each = " to ".join(f"{100 * shares[name]:.2g} points (`{name}`)" for name in ends)
+        half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
+        yield (
+            f"With {100 * POWER:g} % power these {counted(results.n, 'example')} show differences to "
+            f"`{results.baseline}` from {each} on{half}. `thinkback plan` says what smaller ones take."
+        )
+    elif text := any_detectable(results.n):
+        yield f"{text}."
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log10
-from statistics import NormalDist
 
 import numpy as np
 import polars as pl
@@ -20,12 +18,11 @@ from replay.analyses.tune.goals import Goal, Limit
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from toolkit.columns import metric_column
-from toolkit.stats import paired_interval
+from toolkit.stats import paired_interval, unit_numbers
+from toolkit.stats.limits.planning import NeededQuestions, difference_variance
 
-NORMAL = NormalDist()
-ERROR, POWER = 0.05, 0.8
-"""Probability at most of a setting that breaks the goal among those that pass; that of passing, to plan for."""
-MOST_QUESTIONS = 10_000_000
+ERROR = 0.05
+"""Probability at most of a setting that breaks the goal among those that pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ class Promise:
         for family, members in tested.items():
             passed[family] = []
             for name in members:
-                if name != self.baseline and any(low < 0 for low, _ in self._beyond(name, shares)):
+                if name != self.baseline and not self._keeps(name, shares):
                     break
                 passed[family].append(name)
         return passed
@@ -80,31 +77,35 @@ class Promise:
         """Number of families that have a setting to test, which share the error."""
         return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
-    def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:
-        """Slack of a policy at each limit: the lower limit of the slack, and its estimate."""
-        settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
-        pairs = []
-        for limit, values in zip(self.limits, self.values, strict=True):
-            sign = 1 if limit.sign == ">=" else -1
-            one, base = (sign * values[who] for who in (name, self.baseline))
-            interval = paired_interval(one, base, cluster=self.cluster, settings=settings)
-            low = -np.inf if interval.low is None else interval.low
-            pairs.append((low - sign * limit.number, (interval.difference or 0.0) - sign * limit.number))
-        return pairs
-
-    def questions(self, name: str, families: int) -> int | None:
-        """The approximate number of questions that would show that a policy keeps to the limits; None where none would.
-
-        (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
+    def _within(self, name: str) -> list[tuple[np.ndarray, np.ndarray, float]]:
+        """Values of a policy and of the baseline at each limit, with a sign so that more is better, and the loss
+        that is allowed.
         """
-        needed, level = 0.0, NORMAL.inv_cdf(1 - ERROR / families)
-        for low, estimate in self._beyond(name, families):
-            if estimate <= 0 or not np.isfinite(low):
+        signs = [1 if limit.sign == ">=" else -1 for limit in self.limits]
+        return [
+            (sign * values[name], sign * values[self.baseline], -sign * limit.number)
+            for sign, limit, values in zip(signs, self.limits, self.values, strict=True)
+        ]
+
+    def _keeps(self, name: str, families: int) -> bool:
+        """Whether a policy is shown to keep to every limit."""
+        settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
+        for one, base, allowed in self._within(name):
+            low = paired_interval(one, base, cluster=self.cluster, settings=settings).low
+            if low is None or low < -allowed:
+                return False
+        return True
+
+    def questions(self, name: str, families: int) -> NeededQuestions | None:
+        """Questions that would show that a policy keeps to the limits; None where none would."""
+        units, numbers = unit_numbers(self.cluster), []
+        for one, base, allowed in self._within(name):
+            variance, distance = difference_variance(one - base, cluster=units), float(np.nanmean(one - base)) + allowed
+            needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
+            if needed is None:
                 return None
-            error = (estimate - low) / level
-            needed = max(needed, len(self.cluster) * (error * (level + NORMAL.inv_cdf(POWER)) / estimate) ** 2)
-        digits = 10 ** (int(log10(max(needed, 1))) - 1)
-        return None if needed > MOST_QUESTIONS else ceil(needed / max(digits, 1)) * max(int(digits), 1)
+            numbers.append(needed)
+        return max(numbers, key=lambda one: one.number)
 
 
 def _column(result: Result, limit: Limit) -> str | None:

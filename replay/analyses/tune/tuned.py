@@ -13,6 +13,7 @@ from replay.runs.saved.display import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import IntervalCell, NumberWithInterval, table_of
 from toolkit.show.tables.html import marked, paragraph
+from toolkit.stats.limits.planning import NeededQuestions
 from toolkit.stats.many.compare import ACCURACY
 
 
@@ -21,7 +22,7 @@ class Estimated:
     """The choice by estimates alone; about how many `questions` would show that it keeps to the goal."""
 
     policy: str
-    questions: int | None
+    questions: NeededQuestions | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ def _by_estimates(tuned: Tuned) -> str | None:
         return None
     text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
     questions = tuned.estimated.questions
-    return f"{text}." if questions is None else f"{text}; about {questions:,} questions would show it."
+    return (
+        f"{text}." if questions is None else f"{text}; about {questions.number:,} questions would ({questions.range})."
+    )
 
 
 def _interval(result: Result, policy: str, metric: str) -> IntervalCell | None:

@@ -5,7 +5,7 @@ From the log an explanation has all that the policy saw; from a saved result, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns
 from replay.runs.passes.store import CoveredOutcomes
-from replay.runs.passes.versions import Acting, Reported, Versions, swept
+from replay.runs.passes.versions import Acting, Reported, Versions, policy_named
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACES
 from replay.runs.saved.provenance import PolicyRecord
@@ -32,7 +32,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.unscored import LOWEST, SKIP
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, listed, quote, require_known
+from toolkit.errors import EmptyError, argument, counted, require_known
 from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -132,7 +132,7 @@ def explain(
     """
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    chosen, acts = replace(_named(file.policies, policy), against=None), None
+    chosen, acts = replace(policy_named(file.policies, policy), against=None), None
     if where is None:
         chosen = chosen.resolve(contents)
         chosen.check_log(log, contents)
@@ -169,25 +169,6 @@ def _in_run(
 def _check_known(log: Log, example: str) -> None:
     ids = collect(log.scan("examples", ["example_id"]).select("example_id"), log)["example_id"]
     require_known(example, ids, f"the log has no example `{example}`")
-
-
-def _named(policies: Sequence[Policy], name: str) -> Policy:
-    """The policy of a name; of one with several thresholds, that with the threshold in its brackets."""
-    by_name = {policy.name: policy for policy in policies}
-    whole = next((policy for policy in policies if name.startswith(f"{policy.name}[gate.")), None)
-    if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
-        value = name.removesuffix("]").rpartition("=")[2]
-        try:
-            return replace(gate.at(float(value)), name=name)
-        except ValueError:
-            raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
-    if len(settings := [policy.name for policy in policies if policy.sweep == name and policy.name != name]) > 1:
-        raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
-    require_known(name, by_name, f"no policy is named `{name}`")
-    if (gate := swept(by_name[name])) is not None:
-        key = "below" if gate.falling else "at_least"
-        raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
-    return by_name[name]
 
 
 def _header_of(

@@ -108,9 +108,14 @@ def evaluators(
     with progress(title, len(examples), "examples") as advance:
         for start in range(0, len(examples), EXAMPLES_AT_ONCE):
             block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], request)
-            pools = {name: block.pools[name].first(count) for name, count in (first or {}).items()}
-            yield Evaluator(replace(block, pools={**block.pools, **pools}), policies)
+            yield Evaluator(first_traces(block, first or {}), policies)
             advance(len(block.examples))
+
+
+def first_traces(block: LogBlock, first: Mapping[str, int]) -> LogBlock:
+    """The block with the first so many traces alone of some pools."""
+    fewer = {name: block.pools[name].first(count) for name, count in first.items()}
+    return replace(block, pools={**block.pools, **fewer})
 
 
 def correctness(on: Evaluator) -> np.ndarray:

@@ -8,7 +8,7 @@ outcome for each of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
+from toolkit.errors import AmbiguousError, InvalidError, listed, quote, require_known
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
 
 
@@ -28,6 +29,28 @@ def swept(policy: Policy) -> SweptGate | None:
         if part is not policy and part.swept_gate is not None:
             raise policy.refuse(ALL_ALONE)
     return policy.swept_gate
+
+
+def policy_named(policies: Sequence[Policy], name: str) -> Policy:
+    """The policy of a name; of one with several thresholds, that with the threshold in its brackets.
+
+    Raises ThinkbackError for a name that no policy has, or several have.
+    """
+    by_name = {one.name: one for one in policies}
+    whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
+    if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
+        value = name.removesuffix("]").rpartition("=")[2]
+        try:
+            return replace(gate.at(float(value)), name=name)
+        except ValueError:
+            raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
+    if len(settings := [one.name for one in policies if one.sweep == name and one.name != name]) > 1:
+        raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
+    require_known(name, by_name, f"no policy is named `{name}`")
+    if (gate := swept(by_name[name])) is not None:
+        key = "below" if gate.falling else "at_least"
+        raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
+    return by_name[name]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""How many questions, and samples of each, tell two policies apart."""

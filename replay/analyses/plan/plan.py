@@ -1,0 +1,354 @@
+"""Numbers of questions, and of samples of each, that show a difference between two policies, with a log as the pilot.
+
+The variance of their difference on a question has a part between questions and one within: the luck of the order in
+which its traces come. Over all orders the second goes; what is left of it in the first falls with more samples, as the
+first traces of each question alone show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.data.contents import Contents, opened
+from replay.data.needs import Needs
+from replay.engine.costs import AT, COSTS, GENERATED, by_name, charged
+from replay.policies.base import Evaluator, Policy, needs_of
+from replay.policies.suite import ORDERS, suite
+from replay.policies.toml import GivenPolicies, load_policies
+from replay.runs.passes.covered import check_rules
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.learning import fit_policies, resolved
+from replay.runs.passes.passes import ReplayPlan, blocks, correctness, first_traces
+from replay.runs.passes.versions import policy_named
+from replay.sampling.user_rules import GivenRules
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableError, argument, counted, quote
+from toolkit.log import AnyLog, open_log
+from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
+from toolkit.show.tables.html import marked, paragraph
+from toolkit.stats import unit_numbers
+from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
+from toolkit.stats.metrics.resamples import check_level
+
+POINT = 0.01
+IN_ONE_ORDER, AS_LOGGED = "in one order", "as logged"
+COST_NAMES = ("traces", "calls", "verifications", "total_tokens", "price")
+"""Costs of a design, of those that are logged."""
+GRID = (1, 2, 5)
+FEWEST = 20
+"""Questions at which the curve of detectable differences begins, and examples that a pilot has at least."""
+
+
+@dataclass(frozen=True)
+class PlannedDesign:
+    """So many `samples` of each question (None: as many as were logged), compared in or over `orders` of them.
+
+    `needed`: questions that show the difference; None where more than ten million would have to. `costs`: of a
+    question, in units of the columns of outcomes; None where they are not logged.
+    """
+
+    orders: str
+    samples: int | None
+    variance: DifferenceVariance
+    needed: NeededQuestions | None
+    costs: Mapping[str, float | None]
+
+    @property
+    def name(self) -> str:
+        return (
+            self.orders
+            if self.samples is None or self.orders == AS_LOGGED
+            else f"{self.orders} of {counted(self.samples, 'sample')} each"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionPlan:
+    """Designs of which each shows a difference of `detect` points of accuracy between two policies.
+
+    `questions`: of the log, which is the pilot.
+    """
+
+    policies: tuple[str, str]
+    detect: float
+    level: float
+    power: float
+    questions: int
+    designs: tuple[PlannedDesign, ...]
+    log_name: str
+    simulated: bool
+
+    @property
+    def aim(self) -> str:
+        """The difference to detect, in words."""
+        return f"{self.detect:g} point{'' if self.detect == 1 else 's'}"
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row a design: orders, samples, questions with the ends of their range (low, high), whether they are those
+        of an upper limit, the difference in points that the log's questions show (detectable), and the costs of the
+        questions. Null where there is no number.
+        """
+        rows = []
+        for one in self.designs:
+            needed, detectable = one.needed, next(self._detectable(one, self.questions))
+            number = (None,) * 4 if needed is None else (needed.number, needed.low, needed.high, needed.upper)
+            paid = [
+                None if needed is None or (each := one.costs[cost]) is None else needed.number * each
+                for cost in COST_NAMES
+            ]
+            rows.append((one.orders, one.samples, *number, detectable, *paid))
+        return pl.DataFrame(rows, SCHEMA | dict.fromkeys(COST_NAMES, pl.Float64), orient="row")
+
+    @property
+    def curve(self) -> pl.DataFrame:
+        """Detectable difference in points over questions, of each design: orders, samples, questions, detectable, low,
+        high.
+        """
+        numbers = [self.questions, *(one.needed.number for one in self.designs if one.needed is not None)]
+        places = [digit * 10**power for power in range(1, 8) for digit in GRID]
+        grid = [n for n in places if max(FEWEST, min(numbers) / 5) <= n <= max(100, 2 * max(numbers))]
+        rows = [(one.orders, one.samples, n, *self._detectable(one, n)) for one in self.designs for n in grid]
+        return pl.DataFrame(rows, CURVE_SCHEMA, orient="row")
+
+    def _detectable(self, design: PlannedDesign, questions: int) -> Iterator[float | None]:
+        for end in (0, -1, 1):
+            share = design.variance.detectable(questions, level=self.level, power=self.power, end=end)
+            yield None if share is None else share / POINT
+
+    def as_table(self) -> Table:
+        """The designs as a table for people."""
+        forms = {"calls": "calls", "verifications": "verified", "total_tokens": "tokens", "price": "price"}
+        rows = []
+        for row in self.table.iter_rows(named=True):
+            questions = IntervalCell.of((row["questions"], row["low"], row["high"]))
+            costs = (row[cost] for cost in ("traces", *forms))
+            rows.append((row["orders"], row["samples"], questions, row["detectable"], *costs))
+        return Table(
+            title=f"Questions that tell {self.policies[0]} and {self.policies[1]} apart by {self.aim}",
+            columns=(
+                TableColumn("compared", key="orders"),
+                TableColumn("samples each", Number(0), "samples"),
+                TableColumn("questions", NumberWithInterval(0), core=True),
+                TableColumn(f"{self.questions:,} show, points", Number(2), "detectable", drop=1),
+                TableColumn("samples in all", Number(0), "traces", drop=2),
+                *(
+                    TableColumn(head, Number(2 if name == "price" else 0), name, drop=3, if_filled=True)
+                    for name, head in forms.items()
+                ),
+            ),
+            rows=tuple(rows),
+            above=(SIMULATED,) if self.simulated else (),
+            below=tuple(self.notes()),
+        )
+
+    def notes(self) -> Iterator[str]:
+        """Lines beneath the table: the meaning of the numbers, and those that allow for a small pilot."""
+        yield (
+            f"{100 * self.power:g} % power, {100 * self.level:g} % intervals; in brackets what 80 % of pilots like "
+            f"these {counted(self.questions, 'question')} would range over. Costs are those of all the questions"
+        )
+        few = [one for one in self.designs if one.variance.few]
+        if few:
+            yield (
+                "by the upper 80 % limit of the variance, for the pilot is small (fewer than 100 questions, or than "
+                f"20 that carry the difference): {'; '.join(one.name for one in few)}"
+            )
+
+    def __str__(self) -> str:
+        one, two = self.policies
+        parts = [f"{_number(design)} {design.name}" for design in self._ends]
+        text = (
+            f"To tell {self.aim} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
+            f"{', or '.join(parts)}."
+        )
+        ends = [(next(self._detectable(design, self.questions)), design) for design in self._ends]
+        known = [f"{difference:.2g} points {design.name}" for difference, design in ends if difference is not None]
+        return f"{text} The {self.questions:,} of this log show {', or '.join(known)}." if known else text
+
+    @property
+    def _ends(self) -> tuple[PlannedDesign, ...]:
+        """The design with the fewest samples and orders, and that with the most."""
+        return self.designs if len(self.designs) < 2 else (self.designs[0], self.designs[-1])
+
+    def _repr_html_(self) -> str:
+        return marked(self.simulated) + paragraph(str(self)) + self.as_table().html()
+
+
+SCHEMA = {
+    "orders": pl.String, "samples": pl.Int64, "questions": pl.Int64, "low": pl.Int64, "high": pl.Int64,
+    "upper": pl.Boolean, "detectable": pl.Float64,
+}  # fmt: skip
+CURVE_SCHEMA = {
+    "orders": pl.String, "samples": pl.Int64, "questions": pl.Int64,
+    **dict.fromkeys(("detectable", "low", "high"), pl.Float64),
+}  # fmt: skip
+
+
+def _number(design: PlannedDesign) -> str:
+    needed = design.needed
+    return (
+        "more than ten million questions" if needed is None else f"about {needed.number:,} questions ({needed.range})"
+    )
+
+
+@checks_arguments(detect="percentage points, such as 1", power="a number from 0.5 to 1, such as 0.8")
+def plan(
+    log: AnyLog,
+    first: str,
+    second: str,
+    policies: GivenPolicies | None = None,
+    *,
+    detect: float = 1.0,
+    power: float = POWER,
+    level: float = 0.95,
+    where: str | None = None,
+    rules: GivenRules = None,
+) -> QuestionPlan:
+    """Numbers of questions that show a difference of `detect` percentage points between two policies.
+
+    The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is
+    an SQL condition on the columns of `examples`. Designs are one order of as few samples as the policies draw, and all
+    orders of that many, of twice as many and so on up to those that the log has. `detect` is the difference worth
+    knowing, not the one that the log shows, which is chance, too.
+    Raises ThinkbackError for a name that no policy has, where fewer than 20 questions have both, or where the two never
+    differ.
+    """
+    _check(first, second, detect, power, level)
+    if policies is None:
+        log = open_log(log)
+        policies = suite(log, where)
+    file = load_policies(policies, rules)
+    where = file.where if where is None else where
+    opened_log, contents = opened(log)
+    named = tuple(replace(policy_named(file.policies, name), against=None) for name in (first, second))
+    pair, examples, _ = resolved(opened_log, contents, replace(file, policies=named), file.measure, where)
+    pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], file.measure)
+    for one in pair:
+        if one.ranking is not None:
+            raise UnsuitableError(
+                f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"
+            )
+    replay_plan = ReplayPlan(opened_log, contents, examples, file.measure, file.prices, None)
+    designs = []
+    for orders, samples, difference, within, costs in _pilots(replay_plan, pair):
+        known = ~np.isnan(difference)
+        if known.sum() < FEWEST:
+            raise EmptyError(
+                f"{opened_log.address} has {counted(int(known.sum()), 'question')} on which both `{first}` and "
+                f"`{second}` can be replayed; a pilot takes {FEWEST}"
+            )
+        unit = unit_numbers(resampling_units(examples.frame))
+        variance = difference_variance(difference, within=within, cluster=unit)
+        if variance.value > 0:
+            needed = variance.needed(detect * POINT, level=level, power=power)
+            designs.append(PlannedDesign(orders, samples, variance, needed, costs))
+    if not designs:
+        raise EmptyError(
+            f"`{first}` and `{second}` give the same on all questions of {opened_log.address}, so that no number of "
+            "questions follows: name two that differ"
+        )
+    pilot = designs[-1].variance.questions
+    simulated = opened_log.simulated
+    return QuestionPlan((first, second), detect, level, power, pilot, tuple(designs), opened_log.name, simulated)
+
+
+def _check(first: str, second: str, detect: float, power: float, level: float) -> None:
+    if first == second:
+        raise ConflictError(f"{argument('first')} and {argument('second')} both name `{first}`; name two policies")
+    if not 0 < detect < 100:
+        raise InvalidError(f"{argument('detect')} is {quote(detect)}; it takes percentage points, such as 1")
+    if not 0.5 <= power < 1:
+        raise InvalidError(f"{argument('power')} is {quote(power)}; it takes a number from 0.5 to 1, such as 0.8")
+    check_level(level)
+
+
+Pilot = tuple[str, int | None, np.ndarray, np.ndarray | None, Mapping[str, float | None]]
+"""Orders, samples, the difference on each question, its variance within, and what a question costs."""
+
+
+def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
+    """Each design's differences, from one pass over the log."""
+    contents = replay_plan.contents
+    means = [_over_orders(policy, contents) for policy in pair]
+    drawn = _drawn(pair, contents)
+    movable = any(policy.in_orders(contents, 1, 0) is not policy for policy in pair)
+    in_order = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
+    several = [one.filled(name=str(number)) for number, one in enumerate([*means, *in_order])]
+    needs = needs_of(several, contents)
+    sizes = _sizes(drawn, contents)
+    parts: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
+    costs: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
+    for number, block in enumerate(blocks(replay_plan, several)):
+        if number == 0:
+            check_rules(block, several)
+        for size in sizes:
+            few = first_traces(block, {pool: max(most, size) for pool, most in drawn.items()})
+            parts[size].append(correctness(Evaluator(few, several if size == sizes[-1] else several[:2])))
+            costs[size].append(_generation(few, needs))
+    values = {size: np.concatenate(chunks, axis=1) for size, chunks in parts.items()}
+    paid = {size: _means(np.concatenate(chunks)) for size, chunks in costs.items()}
+    whole = values[sizes[-1]]
+    single = whole[2::2] - whole[3::2]
+    moves = movable and bool(np.nanmax(single.std(axis=0), initial=0.0) > 0)
+    if moves:
+        yield IN_ONE_ORDER, sizes[0] or None, single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
+    means_over = sorted({policy.mean_over for policy in means if policy.mean_over})
+    orders = f"over {means_over[0]}" if moves and means_over else AS_LOGGED
+    for size in sizes:
+        yield orders, size or None, values[size][0] - values[size][1], None, paid[size]
+
+
+def _over_orders(policy: Policy, contents: Contents) -> Policy:
+    """A policy (resolved) as the mean over all orders, or over twenty where it has no exact one; itself where its
+    traces have but one order.
+    """
+    several = policy.in_orders(contents, ORDERS, 0)
+    if several is policy or policy.mean_over:
+        return policy
+    return policy.over_all_orders() or several
+
+
+def _drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
+    """Most traces that the two draw, by pool; none where one of them takes those that were logged."""
+    each = [policy.draws(contents) for policy in pair]
+    pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
+    return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
+
+
+def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
+    """Numbers of samples of each question: as many as are drawn, twice as many and so on, and all; 0: as logged."""
+    if not drawn:
+        return [0]
+    least, most = max(drawn.values()), max(contents.sizes[pool] for pool in drawn)
+    return sorted({least * 2**i for i in range(20) if least * 2**i < most} | {max(least, most)})
+
+
+def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
+    """Costs (E, C) of the traces of each question of a block, and of their scores that are read."""
+    costs = np.zeros((len(block.examples), len(COSTS)))
+    for name in {*needs.pools, *needs.slices.values()}:
+        pool = block.pools[name]
+        costs[:, AT["traces"]] += pool.size
+        for cost, values in pool.costs.items():
+            costs[:, AT[GENERATED.get(cost, cost)]] += np.where(pool.there, values, 0.0).sum(axis=1)
+        for scores in pool.scores.values():
+            verified = pool.there & ~np.isnan(scores.score)
+            calls = np.where(scores.listwise, verified.any(axis=1), verified.sum(axis=1))
+            costs[:, AT["verifications"]] += calls
+            for at, values in charged(scores.costs):
+                costs[:, at] += np.where(verified, values, 0.0).sum(axis=1)
+    return costs
+
+
+def _means(costs: np.ndarray) -> dict[str, float | None]:
+    """Mean costs of a question by name, None of those that are not logged."""
+    named = by_name(costs.mean(axis=0))
+    known = {name: float(named[name]) for name in COST_NAMES}
+    return {name: None if math.isnan(value) or not value else value for name, value in known.items()}

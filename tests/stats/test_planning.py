@@ -1,0 +1,147 @@
+"""How many questions show a difference: the arithmetic by hand, and what holds of any pilot."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.stats import Settings, paired_interval
+from toolkit.stats.limits.planning import DifferenceVariance, difference_variance
+
+MOVES, CHANCE = [-1.0, 0.0, 1.0], [0.03, 0.9, 0.07]
+SETTLED = DifferenceVariance(value=0.09, error=0.003, questions=1_000, units=1_000, differing=90)
+
+
+def test_the_questions_of_a_variance() -> None:
+    """(1.959964 · √(.09 + .0001) + .841621 · √.09)² / .0001 + 1.920729: (.588300 + .252486)² · 10,000 + 1.92."""
+    needed = SETTLED.needed(0.01)
+    assert needed is not None
+    assert needed.number == math.ceil((0.588300 + 0.252486) ** 2 * 10_000 + 1.920729) == 7_072
+    assert not needed.upper
+    assert needed.high is not None
+    # V · exp(± 1.281552 · .003 / .09)
+    assert needed.low == pytest.approx(7_072 * math.exp(-0.042718), abs=2)
+    assert needed.high == pytest.approx(7_072 * math.exp(0.042718), abs=2)
+
+
+def test_a_small_pilot_goes_by_the_upper_limit() -> None:
+    """V · exp(.841621 · .03 / .09) = 1.323845 V below 100 questions, and below 20 that carry the difference."""
+    for few in (
+        DifferenceVariance(0.09, 0.03, 99, 99, 90),
+        DifferenceVariance(0.09, 0.03, 1_000, 1_000, 19),
+        DifferenceVariance(0.09, 0.03, 1_000, 40, 90),
+    ):
+        assert few.planned == pytest.approx(0.09 * 1.323845, rel=1e-5)
+        needed, plain = few.needed(0.01), SETTLED.needed(0.01)
+        assert needed is not None
+        assert plain is not None
+        assert needed.upper
+        assert needed.number > plain.number
+
+
+def test_a_difference_that_is_an_estimate_widens_the_range() -> None:
+    """δ = .03 ± 1.281552 · .01 is .0172 to .0428, and beyond 1.28 standard errors from 0 no number may do."""
+    sure, estimate, unsure = (SETTLED.needed(0.03, error=error) for error in (0.0, 0.01, 0.03))
+    assert sure is not None
+    assert estimate is not None
+    assert unsure is not None
+    assert sure.number == estimate.number == unsure.number
+    assert sure.low > estimate.low > unsure.low
+    assert sure.high is not None
+    assert estimate.high is not None
+    assert sure.high < estimate.high == pytest.approx(sure.number * (0.03 / 0.017184) ** 2, rel=0.02)
+    assert unsure.high is None
+    assert unsure.range.endswith("to no number")
+
+
+def test_what_needs_no_number_of_questions() -> None:
+    assert SETTLED.needed(0.0) is None
+    assert SETTLED.needed(-0.01) is None
+    assert SETTLED.needed(1e-5) is None  # more than ten million
+
+
+def test_policies_that_agree_need_limits_that_leave_the_difference_out() -> None:
+    """± z² / (n + z²) is .01 at n = 3.841459 · 99 = 380.3."""
+    agreeing = difference_variance(np.zeros(50))
+    assert (agreeing.value, agreeing.differing) == (0.0, 0.0)
+    needed = agreeing.needed(0.01)
+    assert needed is not None
+    assert needed.number == needed.low == needed.high == 381
+
+
+def test_variances_by_hand() -> None:
+    assert difference_variance(np.array([0.0, 1, 0, 1])).value == pytest.approx(1 / 3)  # 4 · .25 / 3
+    # over clusters (0, 0) and (1, 1) sums are ∓1: (1 + 1) / 4 questions · 2 / 1
+    assert difference_variance(np.array([0.0, 0, 1, 1]), cluster=np.array([0, 0, 1, 1])).value == pytest.approx(1.0)
+    # .2 between and .1 within; what is not known is left out
+    found = difference_variance(
+        np.array([0.5, -0.5, np.nan, 0.5, -0.5, 0]), within=np.array([0.1, 0.1, 9, 0.1, 0.1, 0.1])
+    )
+    assert found.value == pytest.approx(1 / 5 * 5 / 4 + 0.1)
+    assert (found.questions, found.units) == (5, 5)
+    assert difference_variance(np.array([1.0])).value == 0
+
+
+def test_what_carries_a_difference() -> None:
+    """Of 0, ±1: as many as differ. Of ±1/2 and 1: (1/2 + 1/2 + 1)² / (1/4 + 1/4 + 1) = 8/3."""
+    assert difference_variance(np.array([0.0, 1, -1, 1, 0])).differing == pytest.approx(3)
+    assert difference_variance(np.array([0.5, -0.5, 1, 0])).differing == pytest.approx(8 / 3)
+
+
+VARIANCES = st.builds(
+    lambda value, share, n: DifferenceVariance(value, value * share, n, n, n / 2),
+    st.floats(1e-4, 1.0), st.floats(0.0, 0.5), st.integers(10, 5_000),
+)  # fmt: skip
+
+
+@given(VARIANCES, st.floats(0.005, 0.5), st.floats(0.5, 0.95), st.floats(0.8, 0.99))
+def test_the_detectable_difference_inverts_the_questions(
+    variance: DifferenceVariance, difference: float, power: float, level: float
+) -> None:
+    needed = variance.needed(difference, level=level, power=power)
+    assert needed is not None
+    assert needed.high is not None
+    assert needed.low <= needed.high
+    shown = variance.detectable(needed.number, level=level, power=power)
+    assert shown is not None
+    assert shown <= difference + 1e-9
+    fewer = variance.detectable(needed.number - 1, level=level, power=power)
+    assert fewer is None or fewer >= difference - 1e-9
+
+
+@given(VARIANCES, st.integers(20, 10_000), st.integers(1, 10_000))
+def test_more_questions_show_smaller_differences(variance: DifferenceVariance, n: int, more: int) -> None:
+    one, other = variance.detectable(n), variance.detectable(n + more)
+    assert one is None or (other is not None and other < one)
+    low, high = (variance.detectable(n, end=end) for end in (-1, 1))
+    assert low is None or high is None or low <= high
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 0.3))
+def test_what_varies_within_asks_for_more(seed: int, within: float) -> None:
+    moves = np.random.default_rng(seed).choice([-1.0, 0.0, 0.0, 0.5], 60)
+    over_all, one = (
+        difference_variance(moves, within=extra).needed(0.02) for extra in (None, np.full(60, within))
+    )  # fmt: skip
+    assert over_all is not None
+    assert one is not None
+    assert over_all.number <= one.number
+
+
+@pytest.mark.slow
+def test_the_questions_named_reach_the_power() -> None:
+    """Few differ, a pilot of 100: the share of experiments of that many whose interval leaves 0 out; three of four."""
+    rng, held = np.random.default_rng(0), []
+    for run in range(300):
+        needed = difference_variance(rng.choice(MOVES, 100, p=CHANCE)).needed(0.04)
+        assert needed is not None
+        moves = rng.choice(MOVES, needed.number, p=CHANCE)
+        interval = paired_interval(moves == 1, moves == -1, settings=Settings(resamples=300, seed=run))
+        assert interval.low is not None
+        assert interval.high is not None
+        held.append(not interval.low <= 0 <= interval.high)
+    assert np.mean(held) > 0.78 - 2 * 0.025

@@ -1,0 +1,174 @@
+"""Numbers of questions that show a difference, and differences that so many questions show: variances of a pilot.
+
+    n = (z(1 − α/2) · √(V + δ²) + z(power) · √V)² / δ² + z(1 − α/2)² / 2
+
+questions show a difference of δ with a power, where V / n is the variance of the mean difference over n questions: the
+usual (z + z)² V / δ² where δ² is small beside V. Where it is not, few questions do, and their limits go by the variance
+that differences without a mean have, V + δ² (as McNemar's test: R. J. Connor, Biometrics 43, 1987, 207); the last term
+is for Student's t (W. C. Guenther, The American Statistician 35, 1981, 243). V comes from a pilot, so n has a
+range.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toolkit.stats.limits.discordant import FEW_PAIRS
+from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.metrics.scan import kish_number
+from toolkit.stats.metrics.spill import Floats, Ints
+
+POWER = 0.8
+"""Probability that a difference is shown, to plan for."""
+FEW_QUESTIONS = 100
+"""From fewer, n follows from the upper limit of V: its estimate reaches the power in half of such pilots only."""
+UPPER, RANGE = 0.8, 0.8
+"""Level of that limit, and share of pilots whose range of n holds the truth."""
+MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
+"""More are no number; so large a logarithm has one."""
+
+
+@dataclass(frozen=True)
+class NeededQuestions:
+    """Number of questions that show a difference, with the ends of its range; `high` None: no number of them may do.
+
+    `upper`: whether the number allows for a pilot that is too small to go by the estimate.
+    """
+
+    number: int
+    low: int
+    high: int | None
+    upper: bool = False
+
+    @property
+    def range(self) -> str:
+        """The range in words."""
+        high = "no number" if self.high is None else f"{self.high:,}"
+        return f"{100 * RANGE:g} % range {self.low:,} to {high}"
+
+    def at_least(self, number: int) -> NeededQuestions:
+        """The same where another rule takes so many."""
+        high = None if self.high is None else max(self.high, number)
+        return replace(self, number=max(self.number, number), low=max(self.low, number), high=high)
+
+
+@dataclass(frozen=True)
+class DifferenceVariance:
+    """Variance of a mean difference over n questions, V / n, as a pilot tells it.
+
+    `value`: V; `error`: its standard error; `questions`: of the pilot, `units`: the number of independent ones that
+    these are worth; `differing`: the number that carry the difference, (Σ|d|)² / Σd².
+    """
+
+    value: float
+    error: float
+    questions: int
+    units: float
+    differing: float
+
+    @property
+    def few(self) -> bool:
+        """Whether the pilot is too small to go by the estimate of V."""
+        return self.units < FEW_QUESTIONS or self.differing < FEW_PAIRS
+
+    @property
+    def planned(self) -> float:
+        """V to plan with: of a small pilot the upper limit."""
+        return self._at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the pilot's own mean difference."""
+        return math.sqrt(self.value / max(self.questions, 1))
+
+    def _at(self, z: float) -> float:
+        """V at so many standard errors, on the scale of its logarithm."""
+        return self.value * math.exp(z * self.error / self.value) if self.value > 0 else 0.0
+
+    def needed(
+        self, difference: float, *, level: float = 0.95, power: float = POWER, error: float = 0.0
+    ) -> NeededQuestions | None:
+        """Questions that show a `difference`, None where it is not above 0, or too many would have to.
+
+        `error`: the standard error of a difference that is itself an estimate. Where no question of the pilot differs,
+        as many as let the limits of policies that agree, ± z² / (n + z²), leave the difference out.
+        """
+        if difference <= 0:
+            return None
+        if self.value <= 0:
+            trials = math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1
+            agreeing = _whole(trials * self.questions / max(self.units, 1.0))
+            return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
+        middle, z = _questions(self.value, difference, level, power), NORMAL.inv_cdf((1 + RANGE) / 2)
+        ends = []
+        for sign in (-1, 1):
+            moved = difference - sign * z * error
+            ratios = [_questions(self._at(sign * z), difference, level, power) / middle]
+            ratios += [math.inf if moved <= 0 else _questions(self.value, moved, level, power) / middle]
+            ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
+        number = _whole(_questions(self.planned, difference, level, power))
+        low, high = map(_whole, ends)
+        return None if number is None or low is None else NeededQuestions(number, low, high, self.few)
+
+    def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
+        """The difference that so many questions show with a power, which `needed` inverts; None: none up to 1.
+
+        `end`: −1 and 1 for the ends of its range.
+        """
+        critical, other = _critical(level), NORMAL.inv_cdf(power)
+        v = self._at(end * NORMAL.inv_cdf((1 + RANGE) / 2)) if end else self.planned
+        n = questions - critical**2 / 2
+        room = n - critical**2
+        if room <= 0 or v <= 0:
+            return None
+        root = math.sqrt(v * (other**2 * n + (critical**2 - other**2) * room))
+        difference = (other * math.sqrt(n * v) + root) / room
+        return difference if difference <= 1 else None
+
+
+def _critical(level: float) -> float:
+    return NORMAL.inv_cdf((1 + level) / 2)
+
+
+def _questions(value: float, difference: float, level: float, power: float) -> float:
+    """The formula at the top of this module, for a V."""
+    critical = _critical(level)
+    root = critical * math.sqrt(value + difference**2) + NORMAL.inv_cdf(power) * math.sqrt(value)
+    return (root / difference) ** 2 + critical**2 / 2
+
+
+def _whole(number: float) -> int | None:
+    return max(math.ceil(number - 1e-9), 1) if number <= MOST_QUESTIONS else None
+
+
+def difference_variance(
+    difference: Floats, *, within: Floats | None = None, cluster: Ints | None = None
+) -> DifferenceVariance:
+    """V of a paired difference (E,) on each question, NaN where it is not known.
+
+    `within` (E,): the variance that each difference has beside, as from one order of traces to another, where
+    `difference` is the mean over all. `cluster` (E,): questions that are drawn together; n questions are then in
+    clusters like these. V is the mean of the squared sums of d − mean over clusters, over their mean size, times
+    G / (G − 1), plus the mean of `within`.
+
+    `difference_variance([0, 1, 0, 1])` is 1/3, `[0, 0, 1, 1]` in two clusters of two 1.
+    """
+    d, known = np.asarray(difference, np.float64), ~np.isnan(difference)
+    d, extra = d[known], np.zeros(int(known.sum())) if within is None else np.asarray(within, np.float64)[known]
+    n = len(d)
+    unit = np.arange(n) if cluster is None else np.unique(np.asarray(cluster)[known], return_inverse=True)[1]
+    size = np.bincount(unit)
+    units = len(size)
+    if units < 2:
+        return DifferenceVariance(0.0, 0.0, n, float(units), 0.0)
+    sums = np.bincount(unit, weights=d - d.mean())
+    parts = sums**2 * units / (units - 1) + np.bincount(unit, weights=extra)
+    value = float(parts.sum()) / n
+    if value <= 1e-15:
+        return DifferenceVariance(0.0, 0.0, n, float(units), 0.0)
+    error = math.sqrt(float(((parts - value * size) ** 2).sum()) * units / (units - 1)) / n
+    moved = np.sqrt(np.bincount(unit, weights=d) ** 2 + np.bincount(unit, weights=extra))
+    return DifferenceVariance(value, error, n, kish_number(unit), float(moved.sum() ** 2 / (moved**2).sum()))
