@@ -48,7 +48,7 @@ def kept(folder: str | Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, RecursionError, ValueError) as error:
-        raise EngineError(f"`{path}` can't be read: {first_line(error)}") from None
+        raise EngineError(f"`{path}` can't be read: {first_line(error)}", code="read") from None
 
 
 def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
@@ -59,7 +59,9 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     adapter = Path(model) / ADAPTER
     if not adapter.is_file():
         if base is not None:
-            raise EngineError(f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}")
+            raise EngineError(
+                f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
+            )
         return open_reader(model, "sequence", settings, what)
     installed("lora", "peft")
     from peft import PeftModel
@@ -67,7 +69,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     try:
         named = base or json.loads(adapter.read_text(encoding="utf-8")).get("base_model_name_or_path")
     except (OSError, ValueError) as error:
-        raise EngineError(f"`{adapter}` can't be read: {first_line(error)}") from None
+        raise EngineError(f"`{adapter}` can't be read: {first_line(error)}", code="read") from None
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})
@@ -78,7 +80,8 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     if trained_on is not None and trained_on != under.weights_sha256():
         raise EngineError(
             f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
-            " folder of that model as `base`"
+            " folder of that model as `base`",
+            code="mismatch",
         )
     network = load_network(under, "sequence", placing, what)
     try:
@@ -86,7 +89,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
             with_adapter = PeftModel.from_pretrained(network, model, local_files_only=True)
     except Exception as error:  # peft raises ValueError, OSError, RuntimeError and safetensors' own
         raise EngineError(
-            f"{what}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}"
+            f"{what}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}", code="mismatch"
         ) from None
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)

@@ -44,9 +44,12 @@ def open_sealed(path: str | Path) -> Log:
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
-        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}")
+        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}", code="unsuitable")
     if log.manifest is None:
-        raise LogError(f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`")
+        raise LogError(
+            f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`",
+            code="unsuitable",
+        )
     try:
         (folder / ADDING).mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder / ADDING):
@@ -54,7 +57,8 @@ def open_sealed(path: str | Path) -> Log:
         _remove_empty(folder / ADDING)
     except OSError as error:
         raise LogError(
-            f"`{path}` can't be written: {error.strerror}; it is as it was: copy it to a place that can, and add there"
+            f"`{path}` can't be written: {error.strerror}; it is as it was: copy it to a place that can, and add there",
+            code="write",
         ) from None
     return log
 
@@ -75,7 +79,7 @@ def extend_log(
         _clear(folder)
         log = open_log(folder)
         if log.manifest is None:
-            raise LogError(f"`{path}` lost its manifest while it was added to: restore it")
+            raise LogError(f"`{path}` lost its manifest while it was added to: restore it", code="not-found")
         (folder / ADDING).mkdir(exist_ok=True)
         _note(folder, tables)
         try:
