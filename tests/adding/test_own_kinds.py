@@ -13,7 +13,6 @@ from tests.adding.makers import make_log, write_recipe
 from tests.adding.toy_signals import Brevity, BrevityWorker, Vowels
 from tests.errors import refuses
 from thinkback.app import app
-from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, collect, open_log, validate_log
 
 RECIPE = (
@@ -121,5 +120,5 @@ def test_it_is_built_in_python_too() -> None:
     assert Brevity(name="b", most=3) == Brevity(name="b", most=3, pools=[])
     with refuses("invalid", "`most`", "1"):
         Brevity(name="b", most="x")
-    with pytest.raises(ThinkbackError, match="`letters` is `A`; it takes small letters"):
+    with refuses("error", "`letters`", "`A`"):
         Vowels(letters="A")

@@ -24,8 +24,8 @@ from replay.runs.page import dashboard
 from replay.runs.page.dashboard import _examples_of, _grouping, _shares
 from replay.runs.page.dashboard_data import _baselines, described
 from replay.runs.saved.findings import Findings
+from tests.errors import refuses
 from thinkback.app import app
-from toolkit.errors import ThinkbackError
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
 from toolkit.show.dashboard.page import _script, in_script, packed
 
@@ -207,7 +207,7 @@ def test_a_missing_extra_is_named(result: Result, tmp_path: Path, monkeypatch: p
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ThinkbackError, match=r"altair and vl-convert-python: pip install 'thinkback\[dashboard\]'"):
+    with refuses("package", "'thinkback[dashboard]'"):
         result.dashboard(tmp_path / "page.html")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
+from tests.errors import refuses
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -50,7 +51,7 @@ def test_examples_that_a_log_cannot_hold(tmp_path: Path, row: dict[str, Any], sa
 
 
 def test_a_reference_outside_the_recipes_labels(tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match="example `a`, column `gold`: `C` is not one of the example's labels"):
+    with refuses("invalid", "`a`", "`gold`", "`C`"):
         planned(tmp_path, {"gold": "C"}, LABELS)
 
 

@@ -16,6 +16,7 @@ from generate.sampling.sampling_estimate import estimate
 from generate.sampling.sampling_plan import make_plan
 from generate.signals.additions import load_additions
 from generate.tasks import PROMPTS as FORMATS
+from tests.errors import refuses
 from tests.generate.toy import RECIPE, URL, write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -72,19 +73,19 @@ def test_settings_overrule_the_file(tmp_path: Path) -> None:
     assert recipe.sample[1].samples == 5
     assert recipe.engine.model == "other"
     assert recipe.sample[0].temperature == _Mixture((0.0, 1.0))
-    for given, message in (
-        ("sample.vote.samples=5", "did you mean `votes`"),
-        ("samples", "KEY=VALUE"),
-        ("name.x=1", "names no setting"),
-        ("sample.votes=1", "names no setting"),
+    for given, refusal in (
+        ("sample.vote.samples=5", ("unknown", "`votes`")),
+        ("samples", ("invalid", "`engine.model=llama3.2`", "`samples`")),
+        ("name.x=1", ("unknown", "`sums.toml`")),
+        ("sample.votes=1", ("unknown", "`sums.toml`")),
     ):
-        with pytest.raises(ThinkbackError, match=message):
+        with refuses(*refusal):
             load_recipe(path, [given])
 
 
 def test_a_shipped_recipe_by_name_and_a_misspelt_one() -> None:
     assert set(shipped_recipes()) >= {"quantemp", "claimdecomp", "sevra-math500", "sevra-gsm8k", "lilave-gsm8k"}
-    with pytest.raises(ThinkbackError, match="did you mean `quantemp`"):
+    with refuses("not-found", "`quantemp`"):
         load_recipe("quantem")
 
 
@@ -218,29 +219,31 @@ def test_members_of_requests_by_step(tmp_path: Path) -> None:
         assert load_recipe(name).finalizer.extra == {"reasoning_effort": "none"}
     path = write_recipe(tmp_path)
     assert load_recipe(path, ["sample.votes.extra={top_k = 20}"]).sample[1].extra == {"top_k": 20}
-    for given, said in (("seed = 1", "which the call itself sets"), ("api_key = 'x'", "use `key_variable`")):
-        with pytest.raises(ThinkbackError, match=f"`votes`: `extra` may not hold .*{said}"):
+    for given, name in (("seed = 1", "`seed`"), ("api_key = 'x'", "`key_variable`")):
+        with refuses("conflict", "`votes`", "`extra`", name):
             load_recipe(path, [f"sample.votes.extra={{{given}}}"])
-    with pytest.raises(ThinkbackError, match="`finalizer`: `extra` is for servers"):
+    with refuses("conflict", "`finalizer`", "`extra`"):
         load_recipe(path, ["engine={kind = 'transformers', model = 'm'}", "finalizer.extra={a = 1}"])
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "refusal"),
     [
-        ("engine.concurrency=0", "`concurrency` is 0; it takes an integer, at least 1"),
-        ("engine.base_url=x", "`base_url` must be like"),
-        ("engine={kind = 'openai', model = 'm'}", "base_url"),
-        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", "`device` is 'tpu'; "),
+        ("engine.concurrency=0", ("invalid", "`concurrency`", "0", "1")),
+        ("engine.base_url=x", ("invalid", "`base_url`")),
+        ("engine={kind = 'openai', model = 'm'}", ("required", "`base_url`")),
+        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", ("unknown", "`device`", "'tpu'")),
     ],
 )
-def test_values_of_an_engine_are_checked_when_the_recipe_is_read(tmp_path: Path, setting: str, said: str) -> None:
-    with pytest.raises(ThinkbackError, match=said):
+def test_values_of_an_engine_are_checked_when_the_recipe_is_read(
+    tmp_path: Path, setting: str, refusal: tuple[str, ...]
+) -> None:
+    with refuses(*refusal):
         load_recipe(write_recipe(tmp_path), [setting])
 
 
 def test_a_recipe_without_pools_makes_nothing(tmp_path: Path) -> None:
     text = RECIPE.partition("[[sample]]")[0]
     path = write_recipe(tmp_path, text=f"sample = []\n{text}")
-    with pytest.raises(ThinkbackError, match=r"`\[\[sample\]\]` is missing"):
+    with refuses("required", "`[[sample]]`"):
         load_recipe(path)

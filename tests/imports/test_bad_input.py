@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_table
@@ -131,7 +132,7 @@ def test_an_archive_that_is_none(bench: Bench) -> None:
 
 def test_a_source_that_is_not_there(bench: Bench) -> None:
     assert "there is no such file" in refused(bench, "\n" + GOOD, str(bench.folder / "nothing-*.jsonl"))
-    with pytest.raises(ThinkbackError, match="no source given"):
+    with refuses("required"):
         import_table([], bench.mapping(GOOD), bench.folder / "log")
 
 
@@ -152,7 +153,7 @@ def test_rejudging_without_gold(bench: Bench) -> None:
 def test_an_existing_log_is_never_touched(bench: Bench) -> None:
     (bench.folder / "log").mkdir()
     (bench.folder / "log" / "kept").write_text("x")
-    with pytest.raises(ThinkbackError, match="exists"):
+    with refuses("exists", "`force`"):
         bench.run([sample()], "\n" + GOOD)
     assert [path.name for path in (bench.folder / "log").iterdir()] == ["kept"]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 from toolkit.errors import ThinkbackError
@@ -282,7 +283,7 @@ def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(parts, "sort_rows", lambda *_: seen.append(1))
     imported(bench, lines(bench, rows_of()), HEAD + TRACES, "log")
     assert seen == [1]
-    with pytest.raises(ThinkbackError, match="no such file"):
+    with refuses("not-found", "none.jsonl`"):
         import_table([str(bench.folder / "none.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "no")
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 from toolkit.imports.files.paths import expression, follow
@@ -145,17 +146,17 @@ def test_paths_and_expressions(value: str, wanted: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "refusal"),
     [
-        ("choices.message", r"takes the field `message` of a list: name the element first, as in `\[0\].message`"),
-        ("of[0]", r"takes element 0 of an object"),
-        ("n.x", r"goes into `x` of values that are Int64, which have no parts"),
-        ("choices[0].mesage", r"needs the field `mesage`, which its object lacks; did you mean `message`\?"),
-        ("choises[0].message", r"needs the column `choises`, which the source lacks; did you mean `choices`"),
+        ("choices.message", ("invalid", "`message`", "`[0].message`")),
+        ("of[0]", ("invalid", "0")),
+        ("n.x", ("invalid", "`x`")),
+        ("choices[0].mesage", ("invalid", "`mesage`", "`message`")),
+        ("choises[0].message", ("invalid", "`choises`", "`choices`")),
     ],
 )
-def test_a_path_that_leads_nowhere(value: str, wanted: str) -> None:
-    with pytest.raises(Exception, match=wanted):
+def test_a_path_that_leads_nowhere(value: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         rows_of([ROW]).compute("key", value)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.errors import refuses
 from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
 from toolkit.log import LogError, check_log, open_log, validate_log, write_log
 from toolkit.log.check import relations
@@ -388,7 +389,7 @@ def test_a_shard_that_is_not_what_the_manifest_says(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(path)[:3], path)
     line = "holds 3 rows, the manifest says 5: restore the file, or seal again"
     assert problems(folder) == [f"`traces/part-00000.parquet`: {line}"]
-    with pytest.raises(LogError, match="holds 3 rows, the manifest says 5"):
+    with refuses("row-count", "3", "5"):
         check_log(open_log(folder))
     path.write_bytes(original[:-100])
     assert problems(folder)[0].startswith("`traces/part-00000.parquet`: is truncated or not a Parquet file (")
@@ -438,9 +439,9 @@ def test_a_faulty_table_hides_no_other(tmp_path: Path) -> None:
 def test_check_log_reads_only_what_it_is_asked(tmp_path: Path) -> None:
     put_all(tmp_path, all_tables(checks=checks(stage=["x", "y", "z"])))
     check_log(open_log(tmp_path))
-    with pytest.raises(LogError, match="column `stage`"):
+    with refuses("unknown", "`stage`"):
         check_log(open_log(tmp_path), ["examples", "checks"])
-    with pytest.raises(LogError, match="a log has no table `check`: did you mean `checks`"):
+    with refuses("unknown", "`check`", "`checks`"):
         check_log(open_log(tmp_path), ["check"])
 
 
@@ -528,7 +529,7 @@ def test_manifest_of_a_log_of_another_version(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="x", tables=whole())
     path = tmp_path / "log" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 7}))
-    with pytest.raises(LogError, match=r"`manifest.json`: the log has version 7, this program reads up to 1"):
+    with refuses("limit", "`manifest.json`", "7", "1"):
         open_log(tmp_path / "log")
 
 
@@ -550,7 +551,7 @@ def test_nan_in_a_further_column(name: str, tmp_path: Path) -> None:
     line = f"`traces/{PART}`, column `more`, row {row}: the {where} holds NaN or infinity: write finite numbers"
     assert problems(tmp_path / "log") == [line]
     for frame in (tables["traces"], tables["traces"].lazy()):
-        with pytest.raises(LogError, match=rf"`traces`, column `more`, row {row}: .* holds NaN or infinity"):
+        with refuses("not-finite", "`traces`", "`more`"):
             write_log(tmp_path / "new", name="x", tables=tables | {"traces": frame})
     finite = whole(traces=traces().with_columns(more=column.head(1).extend(column.head(1)).new_from_index(0, 5)))
     assert validate_log(write_log(tmp_path / "new", name="x", tables=finite)).ok

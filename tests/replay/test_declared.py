@@ -242,6 +242,6 @@ def test_a_class_of_the_file_that_is_no_rule_is_named(tmp_path: Path) -> None:
 
 
 def test_what_reads_scores_is_named_where_there_is_no_verifier() -> None:
-    for stop, select, said in ((Scores(), "majority", "stop `Scores`"), ("none", "best", "select `best`")):
-        with pytest.raises(ThinkbackError, match=f"its {said} reads scores, so it needs a `verifier`"):
+    for stop, select, name in ((Scores(), "majority", "`Scores`"), ("none", "best", "`best`")):
+        with refuses("unsuitable", "`verifier`", name):
             vote(stop, select=select)

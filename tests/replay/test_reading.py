@@ -5,6 +5,7 @@ import pytest
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample
 from replay.policies.toml import MOST_POLICIES
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 
 HEAD = '[[policy]]\nname = "p"\nkind = "sample"\n'
@@ -112,14 +113,14 @@ def test_mistakes_of_the_file_are_named(text, message):
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(ThinkbackError, match="cannot read the policies in .*nowhere.toml: No such file"):
+    with refuses("format"):
         replay.load_policies(tmp_path / "nowhere.toml")
 
 
 def test_built_in_python_the_same_things_are_refused():
-    with pytest.raises(ThinkbackError, match="two policies are named `a`"):
+    with refuses("conflict", "`a`"):
         replay.load_policies([Sample(name="a", max_traces=1, select="first")] * 2)
-    with pytest.raises(ThinkbackError, match="against"):
+    with refuses("unsuitable", "`against`"):
         replay.load_policies(Sample(name="a", max_traces=1, select="first", against="a"))
     assert Sample(name="a", max_traces=3, select="majority", stop=Agreement()).verifies is False
     assert Sample(name="a", max_traces=3, select="majority", verifier="v", stop=Budget(verifications=2)).verifies
