@@ -112,7 +112,9 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12
         holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
-        claimed = np.array([design.margin is not None and not_worse(end, design.margin) for end in low])
+        claimed = np.array(
+            [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
+        )
         marked = np.isin(method, list(MARKED))
         parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
         shares.append([weight @ part for part in parts])

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 
 from toolkit.columns import OutcomeColumn
-from toolkit.stats import OutcomeBlock, Settings, auc_intervals
+from toolkit.stats import OutcomeBlock, Settings, auc_intervals, paired_interval
 from toolkit.stats.curves.calibration import clustered_calibration
 from toolkit.stats.metrics.scan import kish_number
 
@@ -158,6 +160,72 @@ def graded_clusters(clusters: int, shape: str = "", paired: bool = False) -> Des
     what = f"a judge's tenths, {clusters} clusters{f' ({shape})' * bool(shape)}"
     truth = 0.0 if paired else GRADES["a judge's tenths"][0]
     return Design("credit", what, truth, draw, paired, clusters=equal, wide=True, sizes=[n])
+
+
+# ---- means over orders ----
+
+LOG, DATASETS = Path(__file__).resolve().parents[1] / "data" / "log", ("algebra_linear_1d", "numeric_claims")
+
+
+@cache
+def real_votes() -> dict[tuple[str, int], Array]:
+    """The exact means over all orders of votes of the shipped log's questions, by data set and number of traces."""
+    import polars as pl
+
+    from replay import run
+
+    key = 'kind = "sample"\npool = "votes"\nselect = "majority"\nexpected = true\nname = "{0}"\nmax_traces = {0}'
+    policies = "\n".join(f"[[policy]]\n{key.format(k)}" for k in (1, 4, 8))
+    outcomes = run(LOG, policies, resamples=1).outcomes.collect()
+    names = pl.read_parquet(LOG / "examples" / "*.parquet").select("example_id", "dataset")
+    wide = outcomes.pivot("policy", index="example_id", values="correct").join(names, on="example_id")
+    return {
+        (str(dataset), k): part[str(k)].to_numpy().astype(np.float64)
+        for (dataset,), part in wide.sort("example_id").partition_by("dataset", as_dict=True).items()
+        for k in (1, 4, 8)
+    }
+
+
+def votes(dataset: str, more: int, fewer: int, lost: float | None = None) -> Design:
+    """More votes against fewer, on questions drawn from the real ones; with a loss, fewer on as large a share of the
+    questions as makes it against more on all.
+    """
+    many, few = (real_votes()[dataset, k] for k in (more, fewer))
+    gain = float((many - few).mean())
+
+    def pair(rng: Generator, n: int) -> tuple[Array, Array]:
+        drawn = rng.integers(0, len(many), n)
+        if lost is None:
+            return many[drawn], few[drawn]
+        return np.where(rng.random(n) < lost / gain, few[drawn], many[drawn]), many[drawn]
+
+    return of_pairs(f"{more} against {fewer} votes over all orders, {dataset}", pair, gain, lost)
+
+
+def total_losses(lost: float) -> Design:
+    """Two of five examples move by 1/20, as many up as down, and a few lose all."""
+
+    def pair(rng: Generator, n: int) -> tuple[Array, Array]:
+        moved, gone = (rng.random(n) < 0.4) * rng.choice([-0.05, 0.05], n), rng.random(n) < lost
+        return np.where(gone, 0.0, 0.5 + moved), np.where(gone, 1.0, 0.5)
+
+    return of_pairs(f"40 % move by 1/20, {100 * lost:g} % lose all", pair, -lost, lost)
+
+
+def of_pairs(
+    what: str, pair: Callable[[Generator, int], tuple[Array, Array]], truth: float, lost: float | None
+) -> Design:
+    """Differences of two policies whose values on n examples are drawn."""
+
+    def limits(rng: Generator, n: int, settings: Settings) -> tuple[Array, Array, Array]:
+        rows = [paired_interval(*pair(rng, n), settings=settings) for _ in range(COMPARED)]
+        low, high = (np.array([getattr(one, end) for one in rows], np.float64) for end in ("low", "high"))
+        return low, high, np.array([str(one.method) for one in rows])
+
+    sizes = SIZES[:3] if lost is None else SIZES[2:]
+    return Design(
+        "accuracy", what, truth if lost is None else -lost, None, True, margin=lost, limits=limits, sizes=sizes
+    )
 
 
 # ---- F1 ----
@@ -385,6 +453,7 @@ DESIGNS: tuple[Design, ...] = (
     pairs(0.05, 0.05, "5 % fixed, 5 % broken"),
     pairs(0.01, 0.0, "1 % fixed, none broken"),
     *(graded(name) for name in GRADES),
+    *(votes(dataset, *sizes) for dataset in DATASETS for sizes in ((8, 4), (8, 1))),
     *(graded_clusters(*one) for one in ((9,), (27,), (27, "", True), (60, "Zipf"), (60, "Zipf", True))),
     *(f1(accuracy, RARE, 0) for accuracy in (0.7, 0.97, 0.995)),
     *(f1(accuracy, THREE) for accuracy in (0.7, 0.97, 0.995)),
@@ -418,6 +487,8 @@ DESIGNS: tuple[Design, ...] = (
 )
 
 LOSSES: tuple[Design, ...] = (
+    *(votes(dataset, *sizes, lost) for dataset in DATASETS for sizes in ((8, 4), (8, 1)) for lost in (0.01, 0.02)),
+    *(total_losses(lost) for lost in (0.01, 0.02)),
     *(losing(margin, fixed) for margin in (0.01, 0.02, 0.03, 0.05) for fixed in (0.0, 0.01, 0.05)),
     *(clustered_losses(clusters, 0.01, 0.01) for clusters in (10, 100, 250)),
     clustered_losses(20, 0.05, 0.05),

@@ -38,16 +38,18 @@ def points(row):
 # A vote asks nobody. The best of all asks the verifier about every attempt that has an answer and believes the best
 # score; the weighted vote asks about as many and adds the scores up. The others stop: after a number of calls, or as
 # soon as the best answer leads the next one by a margin of its score. What stops also writes no further attempts, so it
-# saves tokens of both kinds.
+# saves tokens of both kinds. Attempts of a claim could have come in any order: what stops nothing has its exact mean
+# over all orders, what stops the mean over twenty.
 
 # %%
 shared = {"pool": "votes", "max_traces": MOST}
-vote = tb.Sample(name="vote", select="majority", **shared)
-best = [tb.Sample(name=f"best of {count}", verifier="trained", stop=tb.Budget(count), **shared) for count in (2, 4, 8)]
-best_of_all = tb.Sample(name="best of all", verifier="trained", **shared)
-weighted = tb.Sample(name="weighted vote", verifier="trained", select="weighted", **shared)
+vote = tb.Sample(name="vote", select="majority", expected=True, **shared)
+verified = shared | {"verifier": "trained"}
+best = [tb.Sample(name=f"best of {count}", stop=tb.Budget(count), orders=20, **verified) for count in (2, 4, 8)]
+best_of_all = tb.Sample(name="best of all", expected=True, **verified)
+weighted = tb.Sample(name="weighted vote", select="weighted", orders=20, **verified)
 margins = [
-    tb.Sample(name=f"margin {margin}", verifier="trained", select="weighted", stop=tb.Margin(margin), **shared)
+    tb.Sample(name=f"margin {margin}", select="weighted", stop=tb.Margin(margin), orders=20, **verified)
     for margin in (0.05, 0.1, 0.2, 0.4)
 ]
 policies = [vote, *best, best_of_all, weighted, *margins]
@@ -118,9 +120,9 @@ changes = tuned.report.comparisons.filter(policy=chosen, metric="accuracy")
 means = {(row["policy"], row["metric"]): row["estimate"] for row in result.summary.to_dicts()}
 [to_vote] = changes.filter(baseline="vote").to_dicts()
 [to_all] = tuned.report.compare(chosen, ask_all).metrics.filter(metric="accuracy").to_dicts()
-equal = tuned.chosen.filter(tuned.chosen["value"] == tuned.chosen["value"].max())["policy"].to_list()
+near = tuned.chosen.filter(tuned.chosen["value"] > tuned.chosen["value"].max() - 0.01)["policy"].to_list()
 against = differences(result, "vote")
-others = [f"`{name}` ({points(against[name])} against the vote)" for name in equal if name != chosen]
+others = [f"`{name}` ({points(against[name])} against the vote)" for name in near if name != chosen]
 Markdown(
     f"**Finding.** `{chosen}`, chosen on other claims, takes {means[chosen, 'verifications']:.1f} calls and "
     f"{means[chosen, 'total_tokens']:,.0f} tokens a claim.\n\n"
@@ -128,8 +130,7 @@ Markdown(
     f"policies, as the first table has it: {points(against[chosen])}.\n"
     f"- Against `{ask_all}`, which takes {means[ask_all, 'verifications']:.1f} calls and "
     f"{means[ask_all, 'total_tokens']:,.0f} tokens: {points(to_all)}.\n"
-    f"- The choice was close: on `dev` {len(others)} others are right as often as `{chosen}`, which is the cheapest "
-    f"of them{': ' * bool(others)}{', '.join(others)}."
+    f"- On `dev` {len(others)} others are within a point of `{chosen}`{': ' * bool(others)}{', '.join(others)}."
 )
 
 # %% [markdown]

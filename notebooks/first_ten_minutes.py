@@ -160,7 +160,8 @@ tuned.report.explain(chosen, asked)
 #
 # A stopping rule is a frozen dataclass with one method. It sees what was revealed by each step and no more; [Thinkback
 # checks that it does not look ahead](../docs/own-rules.md#no-looking-ahead). This one stops as soon as one answer leads
-# by enough votes.
+# by enough votes. The samples could have come in any order: the whole vote is the exact mean over all of them, a vote
+# that stops the mean over twenty.
 
 
 # %%
@@ -174,11 +175,9 @@ class ClearLead:
         return seen.votes - seen.second_votes >= self.lead
 
 
-vote = tb.Sample(name="vote", pool="n8", max_traces=SAMPLES, select="majority")
-leads = [
-    tb.Sample(name=f"lead {lead}", pool="n8", max_traces=SAMPLES, select="majority", stop=ClearLead(lead))
-    for lead in (1, 2, 3)
-]
+votes = {"pool": "n8", "max_traces": SAMPLES, "select": "majority"}
+vote = tb.Sample(name="vote", expected=True, **votes)
+leads = [tb.Sample(name=f"lead {lead}", stop=ClearLead(lead), orders=20, **votes) for lead in (1, 2, 3)]
 mine = tb.run(log, [vote, *leads], baseline="vote")
 mine.table(columns=["policy", "accuracy", "completion_tokens", "difference", "p_adjusted"])
 

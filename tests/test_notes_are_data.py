@@ -137,7 +137,7 @@ def run(log: Path) -> dict[str, Any]:
 
 def factcheck(log: Path) -> dict[str, Any]:
     asked = {"resamples": 20}
-    (study,) = study_log(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, asked=asked))
+    (study,) = study_log(open_log(log), FactcheckSetting("n15", "strong", caps=(20,), orders=2, options=asked))
     return {
         "tables": numbers(dict(report_of([study], "claims").tables)),
         "notes": concerns(study.notes),

@@ -108,6 +108,20 @@ def test_texts_are_the_same_however_many_are_read_at_once(
     assert [file for file, texts in files.items() for _ in texts] == list(shown.files)
 
 
+def test_a_mean_over_all_orders_has_the_shares_of_its_answers(log: Path, tmp_path: Path) -> None:
+    vote = replay.Sample(name="vote", pool="n8", max_traces=3, select="majority", expected=True)
+    replay.run(log, [vote], resamples=10).save(tmp_path / "result")
+    one = replay.load(tmp_path / "result")
+    one.dashboard(tmp_path / "page.html", texts=False)
+    _, [examples] = held(tmp_path / "page.html")
+    outcomes = one.outcomes_of("vote").collect()
+    for row, code in zip(outcomes.iter_rows(named=True), examples["outcomes"]["answer"], strict=True):
+        shares = row["answers"] or []
+        named = ", ".join(f"{each['answer']} in {100 * each['share']:.0f} %" for each in shares[:3])
+        assert examples["words"][code] == (row["answer"] if not shares else named + ", …" * (len(shares) > 3))
+    assert any(" in " in word for word in examples["words"])
+
+
 def test_baselines_are_spread_over_the_ranking() -> None:
     def row(size: int, chosen: bool = False) -> Any:
         return SimpleNamespace(policy=SimpleNamespace(sweep_size=size), chosen=chosen)

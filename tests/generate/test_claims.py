@@ -114,7 +114,7 @@ def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     assert gold.published == {"quantemp": 72.5, "claimdecomp": 71.5}[name]
     assert len(lines) == {"quantemp": 50, "claimdecomp": 31}[name]
     if name == "quantemp":  # the thesis finds the surrogate ahead of both at each of these budgets but one
-        setting = FactcheckSetting("n16", "lora", CLAIM_FEATURES, asked={"where": "split = 'test'", "resamples": 1})
+        setting = FactcheckSetting("n16", "lora", CLAIM_FEATURES, options={"where": "split = 'test'", "resamples": 1})
         found = list(fidelity._signs(log, POOLS[name][0], setting))
         assert "".join("+" if one.simulated > 0 else "-" for one in found) == "-----" + "---+-"
 
@@ -200,7 +200,7 @@ def test_every_pool_of_the_published_table_is_held_out() -> None:
 def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Differences to generation order keep the error of their claims; those to the random one have more."""
     pool = PublishedPool("QuanTemp test", 15)  # whose published budgets the log's 15 traces have, too
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 20})
+    setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 20})
     monkeypatch.setattr(fidelity, "ORDERS_DRAWN", 2)
     both = {one.what: one.error for one in fidelity._signs(small, pool, setting)}
     monkeypatch.setattr(fidelity, "_one_order", lambda log, asked: {})

@@ -54,7 +54,7 @@ def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> Non
 
 def test_studies_and_recommendations_show_what_they_say() -> None:
     table = table_of(pl.DataFrame({"a": [1]}), "First")
-    study = tb.StudyReport(HOSTILE, {"first": table}, {}, told=("of `two`",), screen=(table,))
+    study = tb.StudyReport(HOSTILE, {"first": table}, {}, lead=("of `two`",), screen=(table,))
     shown = study._repr_html_()
     assert "<script>" not in shown
     assert "<p>of <code>two</code></p>" in shown

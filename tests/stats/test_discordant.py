@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, t
 
 from tests.errors import refuses
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
@@ -91,11 +91,25 @@ def test_with_many_pairs_limits_reach_at_least_as_far_as_tangos(fixes: int, flip
     assert fixes or found.low < -0.05
 
 
-def test_means_over_replays_that_never_lose_keep_the_bootstrap() -> None:
+def test_means_over_replays_that_never_lose_are_studentised() -> None:
     found = paired_interval(np.full(600, 0.75), np.linspace(0.25, 0.75, 600))
-    assert found.method == "percentile"
+    assert found.method == "studentised"
     assert found.low is not None
     assert found.low > tango(150, 0, 600)[0]
+
+
+def test_rare_total_losses_draw_the_limit_out() -> None:
+    """Of 500, half move by 1/20, as many up as down, and four lose all, which a true loss of 1 point leaves in a sample
+    now and then: Student's limit and the percentile's rule out −1.7 points, that of the studentised bootstrap doesn't.
+    """
+    two = np.full(500, 0.5)
+    one = two + np.where(np.arange(500) % 4 == 0, 0.05, np.where(np.arange(500) % 4 == 1, -0.05, 0))
+    one[:4], two[:4] = 0, 1
+    moved, found = one - two, paired_interval(one, two)
+    student = moved.mean() - float(t.isf(0.025, 499)) * moved.std(ddof=1) / math.sqrt(500)
+    assert found.method == "studentised"
+    assert found.low is not None
+    assert found.low < -0.02 < -0.017 < student
 
 
 def test_exact_and_mid_p() -> None:
@@ -158,8 +172,12 @@ def test_parts_of_an_example_count_as_parts() -> None:
     two[:3], two[3] = 0.0, 1.0
     found = paired_interval(one, two)
     assert found.method == "tango"
-    assert np.array((found.low, found.high)) == pytest.approx(np.array(tango(1.5, 0.5, 60)))
-    assert found.p_value == pytest.approx(float(score_p(1.5, 0.5)))
+    # Differences of 1/2 on four examples are worth four: 2²/1. Tango's takes each as one, of twice as many examples.
+    error = math.sqrt((4 * 0.25 / 60 - (1 / 60) ** 2) / 59)
+    half, (low, high) = 2.0010 * error, tango(3, 1, 120)
+    assert found.low == pytest.approx(min(1 / 60 - half, low), abs=1e-5)
+    assert found.high == pytest.approx(max(1 / 60 + half, high), abs=1e-5)
+    assert found.p_value == pytest.approx(max(float(score_p(3, 1)), 2 * float(t.sf(1 / 60 / error, 59))))
     assert (found.gained, found.lost) == (3, 1)
     same = paired_interval(one, one)
     assert (same.low, same.high) == pytest.approx((-Z * Z / (60 + Z * Z), Z * Z / (60 + Z * Z)))

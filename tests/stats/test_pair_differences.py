@@ -209,5 +209,33 @@ def test_limits_of_few_examples_are_possible_and_marked() -> None:
     """Six examples with means over several replays: Bonferroni's limits would go beyond 100 points."""
     correct = np.array([[1, 0.9, 0.1, 1, 0.5, 0.2], [0, 1, 0.3, 0.1, 0.9, 0.1], [0.4, 0.2, 1, 0.3, 0, 0.9]])
     found = paired(store_of(correct))
-    assert set(found.method) == {"max-t_few"}
+    assert set(found.method) == {"tango"}  # which are marked
     assert (found.low.min(), found.high.max()) == (-1, 1)
+
+
+def test_few_examples_that_differ_in_part_reach_as_far_as_tango() -> None:
+    """Of 300, eight gain a half: worth eight pairs, of twice as many examples."""
+    base = np.full(300, 0.5)
+    more = base.copy()
+    more[:8] = 1
+    pair = paired(store_of(np.stack([more, base])))
+    assert pair.method.tolist() == ["tango"]
+    low, high = tango(8, 0, 600, float(1 - 2 * stdtr(299, -1.96794)))
+    assert pair.low[0] <= low + 1e-3
+    assert pair.high[0] >= high - 1e-3
+    assert high > 4 / 300 + 1.968 * np.std(more - base, ddof=1) / np.sqrt(300)
+
+
+def test_rare_total_losses_draw_the_limit_out() -> None:
+    """Of 500, every other moves by 1/20, as many up as down, and three lose all: Student's limit rules out −1.3 points,
+    the studentised one doesn't.
+    """
+    base = np.full(500, 0.5)
+    base[:3] = 1
+    moved = base + np.where(np.arange(500) % 4 == 0, 0.05, np.where(np.arange(500) % 4 == 1, -0.05, 0))
+    moved[:3] = 0
+    pair = paired(store_of(np.stack([moved, base])))
+    difference = moved - base
+    student = difference.mean() - 1.9647 * difference.std(ddof=1) / np.sqrt(500)
+    assert pair.method.tolist() == ["max-t"]
+    assert pair.low[0] < -0.016 < student + 0.001

@@ -52,7 +52,7 @@ def test_pairs_are_counted_as_loops_count_them() -> None:
         move = right[p] - right[0]
         found = [part[0, 0, p] for part in (pairs.first, pairs.second, pairs.up, pairs.down)]
         assert found == [move[move > 0].sum(), -move[move < 0].sum(), (move > 0).sum(), (move < 0).sum()]
-    assert [bool(parted) for parted in pairs.parted[0, 0, 1:3]] == [False, True]
+    assert [bool(graded) for graded in pairs.graded[0, 0, 1:3]] == [False, True]
     unlike = np.isnan(right[3]) | (right[3] != right[0])
     assert np.isnan(pairs.discordant[0, 0, 3])
     assert pairs.unlike[0, 0, 3] == unlike.sum()

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.cases import Cases, cases_csv, cases_markdown, cases_told, example_cases
+from replay.studies.factcheck.cases import Cases, case_lines, cases_csv, cases_markdown, example_cases
 from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
 from toolkit.log import write_log
 
@@ -46,12 +46,12 @@ def cases(folder: Path, claims: tuple[str, ...] = tuple(CLAIMS), texts: bool = T
     )  # fmt: skip
     scores = made.select("trace_id", "example_id", "score", verifier=pl.lit("v")).drop_nulls("score")
     log = write_log(folder / "log", name="l", tables={"examples": examples, "traces": traces, "verifications": scores})
-    setting = FactcheckSetting("p", "v", cap=5, asked={"resamples": 10})
+    setting = FactcheckSetting("p", "v", cap=5, options={"resamples": 10})
     return example_cases(log, setting, replay_methods(log, setting))
 
 
 def test_each_kind_is_the_first_claim_by_its_id(tmp_path: Path) -> None:
-    early, late, wrong = cases(tmp_path).found
+    early, late, wrong = cases(tmp_path).cases
     assert [(one.kind, one.example, one.claims) for one in (early, late, wrong)] == [
         ("stops after 3 traces", "c1", 3),
         ("takes all 5 traces", "c0", 1),
@@ -67,7 +67,7 @@ def test_each_kind_is_the_first_claim_by_its_id(tmp_path: Path) -> None:
 
 def test_a_kind_without_a_claim_is_said(tmp_path: Path) -> None:
     found = cases(tmp_path, ("c1", "a"))
-    assert [one.kind for one in found.found] == ["stops after 3 traces"]
+    assert [one.kind for one in found.cases] == ["stops after 3 traces"]
     assert found.missing == ("takes all 5 traces: no claim", "the verifier is wrong: no claim")
 
 
@@ -94,7 +94,7 @@ def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
 
 
 def test_a_paper_has_the_cases_in_a_line_each(tmp_path: Path) -> None:
-    told = list(cases_told([("d", cases(tmp_path, ("c1", "a")))]))
+    told = list(case_lines([("d", cases(tmp_path, ("c1", "a")))]))
     ends = "adaptive stopping ends after 3 of 5 traces, margin then 0.600"
     assert told[0] == f"d, stops after 3 traces: `c1`; gold `A`; answer of adaptive stopping: `A` (right); {ends}"
     assert told[1] == "d: takes all 5 traces: no claim"

@@ -114,7 +114,9 @@ def test_published_numbers_and_differences(claims: Path, study: Run, tmp_path: P
 def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -> None:
     assert study(claims, "--where", "split = 'test'").exit_code == 0
     features = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
-    setting = FactcheckSetting("n15", "lora", (*features, "length"), asked={"where": "split = 'test'", "resamples": 50})
+    setting = FactcheckSetting(
+        "n15", "lora", (*features, "length"), options={"where": "split = 'test'", "resamples": 50}
+    )
     methods = replay_methods(open_log(claims), setting)
     counts = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_3.csv")}
     adaptive = counts["Adaptive Stopping"]
@@ -158,7 +160,7 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
 
 
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 50})
     found = list(replay_methods(open_log(claims), setting).buckets())
     for method in (ADAPTIVE, SURROGATE):
         mine = [bucket for bucket in found if bucket.policy == method]
@@ -243,7 +245,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
 
 
 def test_sensitivity_has_every_combination(claims: Path) -> None:
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 5})
     frame = sensitivity(
         open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,)
     ).table
@@ -253,7 +255,7 @@ def test_sensitivity_has_every_combination(claims: Path) -> None:
 
 def test_the_grid_of_sensitivity_has_the_settings_in_use(claims: Path) -> None:
     own = Margin(0.12, 4)
-    setting = FactcheckSetting("n15", "lora", cap=7, margin=own, asked={"where": "split = 'test'", "resamples": 5})
+    setting = FactcheckSetting("n15", "lora", cap=7, margin=own, options={"where": "split = 'test'", "resamples": 5})
     frame = sensitivity(open_log(claims), setting, 15, bootstraps=(2,)).table
     assert sorted(set(frame["cap"])) == [5, 7, 10, 15]
     assert {own.margin} < set(frame["margin"])
@@ -266,7 +268,9 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
     frames = tables()
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    methods = replay_methods(open_log(log), FactcheckSetting("n15", "strong", CLAIM_FEATURES, asked={"resamples": 50}))
+    methods = replay_methods(
+        open_log(log), FactcheckSetting("n15", "strong", CLAIM_FEATURES, options={"resamples": 50})
+    )
     outcomes = methods.result.outcomes.collect()
     device = {
         (example, index): seconds

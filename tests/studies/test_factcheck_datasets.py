@@ -16,7 +16,7 @@ from generate.simulation.claims import simulate_claims
 from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
-from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, own_pools
+from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, single_pools
 from replay.studies.factcheck.tables import quality
 from replay.studies.kit.published import PublishedDataset
 from tests.errors import refuses
@@ -68,14 +68,14 @@ def of_own_pools(folder: Path, parts: list[Path]) -> Path:
 def test_each_data_set_has_its_own_pool_where_none_is_named(parts: list[Path], tmp_path: Path) -> None:
     log = open_log(of_own_pools(tmp_path, parts))
     known = read_contents(log).pools
-    assert own_pools(log, None, known) == {"claimdecomp": "of-claimdecomp", "quantemp": "of-quantemp"}
-    assert own_pools(log, "dataset = 'quantemp'", known) == {"quantemp": "of-quantemp"}
+    assert single_pools(log, None, known) == {"claimdecomp": "of-claimdecomp", "quantemp": "of-quantemp"}
+    assert single_pools(log, "dataset = 'quantemp'", known) == {"quantemp": "of-quantemp"}
     two = collect(log.scan("traces"), log).with_columns(
         pool=pl.when(pl.col("sample_index") > 7).then(pl.lit("more")).otherwise("pool")
     )
     frames = {table: collect(log.scan(table), log) for table in log.shards}
     several = write_log(tmp_path / "several", name="several", tables=frames | {"traces": two}, simulated=True)
-    assert own_pools(several, None, read_contents(several).pools) == {}
+    assert single_pools(several, None, read_contents(several).pools) == {}
     with refuses("ambiguous", "3"):
         tb.study_factcheck(str(tmp_path / "several"))
 
@@ -96,7 +96,7 @@ def test_a_data_set_without_the_named_pool_is_left_out_and_named(
     assert tb.study_factcheck(path, **ASKED).title == "claimdecomp and quantemp"
     made = tb.study_factcheck(path, pool="of-claimdecomp", **ASKED)
     assert made.title == "claimdecomp"
-    assert made.told == ["data set `quantemp` has no traces in pool `of-claimdecomp`, so it is left out"]
+    assert made.lead == ["data set `quantemp` has no traces in pool `of-claimdecomp`, so it is left out"]
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
 
 
 def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:
-    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'"})
+    setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'"})
     both = [published("quantemp"), published("claimdecomp")]
 
     def of(dataset: str, every: tuple[str, ...], known: list[PublishedDataset]) -> str | None:

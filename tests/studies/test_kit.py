@@ -9,17 +9,17 @@ from pathlib import Path
 from replay.studies.kit.published import PublishedDataset, PublishedWork
 from replay.studies.kit.report import StudyFigure, StudyReport, by_dataset, drawable, undrawn
 from replay.studies.kit.sheet import (
+    Captions,
     Gap,
+    PublishedColumn,
     Row,
     Sheet,
-    Surroundings,
-    Theirs,
     beside,
     intervals,
     laid_out,
     listed,
+    merge_notes,
     numbers,
-    said_of,
     tables_of,
     words,
 )
@@ -52,7 +52,7 @@ def rows_of(part: Part) -> Iterator[Row]:
     yield Row(("long",), Policy(0.25), {}, {}, frozenset())
 
 
-PLAIN = Surroundings["Part"](simulated=False)
+PLAIN = Captions["Part"](simulated=False)
 SHEET = Sheet[Part](
     "quality",
     "Quality",
@@ -60,7 +60,11 @@ SHEET = Sheet[Part](
     (
         intervals("Accuracy", "accuracy_pct", 1, metric="known", scale=100, note="in percent"),
         numbers(
-            "Tokens", "tokens", 0, lambda row: 1000 * row.value, theirs=Theirs("total_tokens", "paper's", apart=True)
+            "Tokens",
+            "tokens",
+            0,
+            lambda row: 1000 * row.value,
+            published_column=PublishedColumn("total_tokens", "paper's", apart=True),
         ),
         words("Own", "own"),
         numbers("Lacking", "lacking", metric="unknown"),
@@ -85,7 +89,7 @@ def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() 
 
 
 def test_one_data_set_is_named_in_the_title_alone() -> None:
-    table = laid_out(SHEET, [Part("math500")], Surroundings(simulated=False, suffix=", log"))
+    table = laid_out(SHEET, [Part("math500")], Captions(simulated=False, suffix=", log"))
     assert table.title == "Table 2: Quality, log"
     heads = ["Policy", "Accuracy", "Accuracy published", "difference", "Tokens", "Own", "Lacking", "paper's"]
     assert [column.name for column in table.columns] == heads
@@ -97,7 +101,7 @@ def test_one_data_set_is_named_in_the_title_alone() -> None:
 
 
 def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
-    table = laid_out(SHEET, [Part("math500"), Part("sums")], Surroundings(simulated=True, dataset="dataset"))
+    table = laid_out(SHEET, [Part("math500"), Part("sums")], Captions(simulated=True, dataset="dataset"))
     assert [row[:2] for row in table.rows] == [
         ("math500", "base"), ("math500", "long"), ("sums", "base"), ("sums", "long"),
     ]  # fmt: skip
@@ -108,14 +112,14 @@ def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
 
 def test_a_gap_is_told_where_it_makes_a_dash() -> None:
     gaps = (Gap("of lacking", frozenset({"lacking"})), Gap("of tokens", frozenset({"tokens"})), Gap("always"))
-    table = laid_out(SHEET, [Part("math500")], Surroundings(simulated=False, gaps=lambda sheet, parts: gaps))
+    table = laid_out(SHEET, [Part("math500")], Captions(simulated=False, gaps=lambda sheet, parts: gaps))
     assert table.below[3:] == ("of lacking", "always")
 
 
 def test_what_holds_for_all_data_sets_is_said_once() -> None:
     parts = [Part("a", ("both", "one", "")), Part("b", ("both",))]
-    assert said_of(parts, lambda part: part.lost) == ["both", "a: one"]
-    assert said_of(parts[:1], lambda part: part.lost) == ["both", "one"]
+    assert merge_notes(parts, lambda part: part.lost) == ["both", "a: one"]
+    assert merge_notes(parts[:1], lambda part: part.lost) == ["both", "one"]
 
 
 def test_a_sheet_that_is_not_needed_is_no_table() -> None:

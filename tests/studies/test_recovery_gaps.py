@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
-from replay.studies.kit.cells import told_left_out
+from replay.studies.kit.cells import left_out_note
 from replay.studies.recovery.figures import missing_figures
 from replay.studies.recovery.study import DatasetStudy, caveats
 from replay.studies.recovery.tables import tables as tables_of
@@ -115,11 +115,11 @@ def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetS
 
 
 def test_left_out_examples_are_told_with_the_first_of_them() -> None:
-    assert told_left_out({}) == ()
-    assert told_left_out({"b": "why"}) == ("1 example is left out, `b`; `left_out.csv` names it with the reason",)
+    assert left_out_note({}) == ()
+    assert left_out_note({"b": "why"}) == ("1 example is left out, `b`; `left_out.csv` names it with the reason",)
     many = dict.fromkeys("edcba", "why")
     told = "5 examples are left out, such as `a`, `b`, `c`; `left_out.csv` names all of them with the reason"
-    assert told_left_out(many) == (told,)
+    assert left_out_note(many) == (told,)
 
 
 @pytest.mark.slow

@@ -222,7 +222,7 @@ def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None
     studies = list(own.values())
     made = _report_of(studies, [], "made", 3.3)
     undecided = [study for study in studies if study.recommendation.verdict == "undecided"]
-    plain = [one for one in made.told if "are no reason to change what is served" in one]
+    plain = [one for one in made.lead if "are no reason to change what is served" in one]
     assert len(plain) == len(undecided)
     told = "\n".join(made.words["What was replayed"])
     assert "primary action: `active_verify`, the most accurate one in table `screening`" in told
@@ -308,7 +308,7 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     harmless = replace(study, band=band)
     assert [panel.label for panel in FIGURES["threshold_sweep"].shows(harmless)] == ["accuracy, %", "tokens"]
     assert FIGURES["flips_among"].of(harmless) is None
-    told = _report_of([harmless], [], "made").told
+    told = _report_of([harmless], [], "made").lead
     assert "hard: figure `threshold_sweep` is without flips: there are none at any threshold" in told
 
 

@@ -19,7 +19,7 @@ from toolkit.show import ShownInterval
 ASKED = {"where": "split = 'test'", "resamples": 50}
 
 
-SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, asked=ASKED)
+SETTING = FactcheckSetting("n15", "lora", CLAIM_FEATURES, options=ASKED)
 
 
 def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path) -> None:
@@ -71,5 +71,5 @@ def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
 
 
 def test_budgets_of_a_pool() -> None:
-    assert SETTING.shown_budgets(15) == (3, 5, 7, 10, 13)
-    assert SETTING.shown_budgets(6) == (1, 2, 3, 5, 6)
+    assert SETTING.table_budgets(15) == (3, 5, 7, 10, 13)
+    assert SETTING.table_budgets(6) == (1, 2, 3, 5, 6)

@@ -57,7 +57,7 @@ def test_what_is_said_stands_before_the_tables_or_after_them(
     first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = table_of(pl.DataFrame({"shown": [1]}))
-    report = StudyReport("Of a toy", {}, {}, told=("said",), screen=[table], screen_first=first)
+    report = StudyReport("Of a toy", {}, {}, lead=("said",), screen=[table], screen_first=first)
     monkeypatch.setattr("tests.toys.majorities.study_majorities", lambda log: report)
     of_study("tests.toys.majorities:study_majorities")("log", tmp_path / "out")
     printed = capsys.readouterr().out

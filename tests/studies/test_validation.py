@@ -10,7 +10,7 @@ import pytest
 from replay.analyses.budgets.budgets import budgets
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import _scored_traces, _Validation, _validation_budgets, calibrations
-from replay.studies.kit.cells import shown
+from replay.studies.kit.cells import interval_cell
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
 from toolkit.stats import Interval, Settings
@@ -34,18 +34,18 @@ def log_of(folder: Path, frames: dict[str, pl.DataFrame], fewer: int = 15) -> Lo
 def test_the_validation_split_is_replayed_on_its_own_pool(tmp_path: Path) -> None:
     log = log_of(tmp_path, tables(), fewer=4)
     dataset = log.scan("examples", ["dataset"]).collect()["dataset"][0]
-    setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
+    setting = FactcheckSetting("n15", "strong", options={"where": "split = 'test'", **QUICK})
     found = _validation_budgets(log, setting, dataset)
     assert found.missing == ()
     assert found.fixed is not None
     where = "split = 'validation'"
     own = budgets(log, verifier="strong", max_traces=4, pool="vn15", random_seed=20, where=where, **QUICK)
-    assert found.fixed.made.by_k.equals(own.by_k)
+    assert found.fixed.budgets.by_k.equals(own.by_k)
     assert {(at.traces, at.k) for at in found.fixed.keys} == {(4, k) for k in (1, 2, 3, 4)}
 
 
 def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_shown_twice(tmp_path: Path) -> None:
-    setting = FactcheckSetting("n15", "strong", asked=QUICK)
+    setting = FactcheckSetting("n15", "strong", options=QUICK)
     plain = open_log(written(tmp_path / "plain", tables()))
     dataset = plain.scan("examples", ["dataset"]).collect()["dataset"][0]
     assert _validation_budgets(plain, setting, dataset) == _Validation()
@@ -55,7 +55,7 @@ def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_sh
 
 def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
     frames = simulated()
-    setting = FactcheckSetting("n15", "strong", asked={"where": "split = 'test'", **QUICK})
+    setting = FactcheckSetting("n15", "strong", options={"where": "split = 'test'", **QUICK})
     found = _validation_budgets(log_of(tmp_path, frames), setting, frames["examples"]["dataset"][0])
     assert found.fixed is None
     assert found.missing == ("validation claims have 2 pools (`vn15`, `vprobe`), and `n15` is none of them",)
@@ -75,12 +75,12 @@ def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> N
     assert rows["unit"].n_unique() == wanted["example_id"].n_unique()
     (strong, none) = calibrations(log, "n15", ["strong", "nobody"], cap=3, settings=Settings(resamples=20))
     brier = float(((wanted["score"] - wanted["correct"].cast(pl.Float64)) ** 2).mean())
-    assert strong.found.brier.estimate == pytest.approx(brier)
+    assert strong.calibration.brier.estimate == pytest.approx(brier)
     assert strong.missing == ""
     assert none.missing == "`nobody` scored no trace that is judged"
 
 
 def test_an_interval_without_an_estimate_is_a_dash() -> None:
-    assert shown(None) is None
-    assert shown(Interval(None, None, None, 0, None)) is None
-    assert shown(Interval(0.25, 0.125, 0.5, 9, "wilson"), 100).low == 12.5
+    assert interval_cell(None) is None
+    assert interval_cell(Interval(None, None, None, 0, None)) is None
+    assert interval_cell(Interval(0.25, 0.125, 0.5, 9, "wilson"), 100).low == 12.5

@@ -9,7 +9,7 @@ from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.kit.cells import PolicyCells
 from replay.studies.kit.report import StudyReport, record_of
-from replay.studies.kit.sheet import Row, Sheet, Surroundings, intervals, numbers, tables_of
+from replay.studies.kit.sheet import Captions, Row, Sheet, intervals, numbers, tables_of
 from toolkit.log import AnyLog, open_log
 
 
@@ -49,7 +49,7 @@ def study_majorities(log: AnyLog, *, sizes: tuple[int, ...] = (1, 2, 3), resampl
     ]
     return StudyReport(
         f"Majorities, on {made.name}",
-        tables_of([VOTES], parts, Surroundings(simulated=made.simulated)),
+        tables_of([VOTES], parts, Captions(simulated=made.simulated)),
         record=record_of("majorities", parts, lambda one: {"dataset": one.dataset}, lambda one: one.result.provenance),
         parts=parts,
     )

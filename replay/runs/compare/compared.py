@@ -36,7 +36,7 @@ EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "co
 GIVING_WAY = {"gold": 1, "correct_second": 2, "correct_first": 3}
 """Columns of the examples that a narrow terminal does without; the change says who is right."""
 FEW = {
-    "tango": "†: fewer than twenty examples on which the two differ, so Tango's interval at the shared level.",
+    "tango": "†: examples on which the two differ are worth fewer than twenty, so Tango's at the shared level.",
     "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
 }
 """Methods of the limits of all pairs that are marked."""

@@ -36,6 +36,8 @@ from toolkit.show.dashboard.page import (
 
 LARGEST = 1_950_000
 """Bytes of a page without its texts."""
+MOST_ANSWERS = 3
+"""Answers of a mean over several orders that the page names."""
 ROOM = 40_000
 """Bytes of its own scripts and charts, about."""
 
@@ -311,12 +313,14 @@ def _outcomes(
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
-    held = [name for name in ("answer", "correct", "ending", "traces", cost) if name in schema]
+    held = [name for name in ("answer", "answers", "correct", "ending", "traces", cost) if name in schema]
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
     place = {name: number for number, name in enumerate(names)}
     rows = collect(scan.select("policy", "example_id", *held)).join(order, on="example_id", how="inner")
     rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
     gone = pl.Series([None] * len(rows))
+    if "answers" in rows:
+        rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
     return {
         "answer": [words.number(word) for word in rows["answer"]],
@@ -326,6 +330,15 @@ def _outcomes(
         "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }
+
+
+def _shares_of_answers() -> pl.Expr:
+    """What a mean over several orders answers: "5 in 93 %, 7 in 7 %", at most three; null of a single answer."""
+    share = (100 * pl.element().struct.field("share")).round(0, mode="half_away_from_zero").cast(pl.Int64)
+    answer = pl.element().struct.field("answer").fill_null("no answer")
+    of_each = pl.col("answers").list.eval(pl.format("{} in {} %", answer, share))
+    more = pl.when(of_each.list.len() > MOST_ANSWERS).then(pl.lit(", …")).otherwise(pl.lit(""))
+    return of_each.list.head(MOST_ANSWERS).list.join(", ") + more
 
 
 def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:

@@ -66,7 +66,7 @@ class Case:
 class Cases:
     """The cases that there are, and why there are no others."""
 
-    found: tuple[Case, ...] = ()
+    cases: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
 
 
@@ -81,16 +81,16 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     rows = [
         (dataset, c.kind, c.example, c.claim, c.gold, c.method, c.answer, c.right, c.used, t.number + 1, t.answer,
          t.right, t.score, t.margin, t.text)
-        for dataset, dataset_cases in cases for c in dataset_cases.found for t in c.traces
+        for dataset, dataset_cases in cases for c in dataset_cases.cases for t in c.traces
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema=COLUMNS, orient="row", infer_schema_length=None)
     return table_of(frame).csv({"simulated": "true"} if simulated else {})
 
 
-def cases_told(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
+def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
     """A line for each case, without its texts."""
     for dataset, dataset_cases in cases:
-        for case in dataset_cases.found:
+        for case in dataset_cases.cases:
             gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
             ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number(case.margin)}"
             which = f"{dataset}, {case.kind}: {_named(case.example)}"
@@ -110,7 +110,7 @@ def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     lines += [f"> **{SIMULATED}**", ""] * simulated
     lines += ["The first claim, by its id, on which each rule holds; the rules and the verdicts see gold.", ""]
     for dataset, dataset_cases in cases:
-        for case in dataset_cases.found:
+        for case in dataset_cases.cases:
             lines += _written(dataset, case)
         lines += [f"- {_plain(dataset)}: {_plain(why)}" for why in dataset_cases.missing]
     return "\n".join(lines).rstrip() + "\n"

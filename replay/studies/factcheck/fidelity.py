@@ -258,7 +258,7 @@ FIRST_FIVE = "first 5 traces"
 
 def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
     """What is asked of a simulated log."""
-    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": TEST, "resamples": resamples})
+    return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
 def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
@@ -333,11 +333,11 @@ def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterato
 
 def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[_HeldOutNumber]:
     for cap in (20, 30, 40):
-        made = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
-        of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", made.n))
+        run = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
+        of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", run.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
             wanted = numbers.value(table, column, max_traces=cap, method=method)
-            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, made.cell(method, metric, scale))
+            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, run.cell(method, metric, scale))
 
 
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
@@ -346,7 +346,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
     options: dict[str, Any] = {
         "verifier": setting.verifier, "max_traces": of.size, "pool": of.pool or setting.pool,
         "features": setting.features, "budget": BUDGETS[of.size],
-        **setting.asked, "where": f"split = '{of.split}'",
+        **setting.options, "where": f"split = '{of.split}'",
     }  # fmt: skip
     pool_budgets = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **options)
     prefix = "" if of.split == "test" else f"{of.split}, "

@@ -15,7 +15,7 @@ from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
 from replay.studies.kit.cells import reasons
 from replay.studies.kit.report import by_dataset
-from replay.studies.kit.sheet import said_of
+from replay.studies.kit.sheet import merge_notes
 from toolkit import show
 from toolkit.show.drawing.page import HIGHEST
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
@@ -42,8 +42,8 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
     plots: dict[str, Figure] = {}
     setting = studies[0].setting
     look: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
-    main = said_of(studies, lambda study: study.warnings[""])
-    fixed = said_of(studies, lambda study: study.warnings["B.4"])
+    main = merge_notes(studies, lambda study: study.warnings[""])
+    fixed = merge_notes(studies, lambda study: study.warnings["B.4"])
     if trade_offs := {study.dataset: points for study in studies if (points := _trade_off(study))}:
         plots["figure_5_1"] = show.warned(show.trade_offs_figure(
             trade_offs, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
@@ -81,7 +81,9 @@ def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
     for name in _replayed_methods(study):
         calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
         if calls is not None and quality is not None:
-            points[TITLES[name].removesuffix(" (baseline)")] = show.MethodPoint(calls, quality, _theirs(study, name))
+            points[TITLES[name].removesuffix(" (baseline)")] = show.MethodPoint(
+                calls, quality, _published_point(study, name)
+            )
     return points
 
 
@@ -90,12 +92,14 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
     for fixed in study.budgets.pools:
         curves = []
         for order, name in lines.items():
-            rows = fixed.made.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
+            rows = fixed.budgets.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            diagnostic, theirs = bool(rows["diagnostic"][0]), tuple(study.points(fixed, order, k).items())
-            curves.append(show.PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", theirs))
+            diagnostic, published_points = bool(rows["diagnostic"][0]), tuple(study.points(fixed, order, k).items())
+            curves.append(
+                show.PlottedCurve(name, k, estimate, low, high, diagnostic, "sees all scores", published_points)
+            )
         if curves:
             yield f"{study.dataset}, {fixed.name}", curves
 
@@ -106,7 +110,7 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
     for first, second in pairs:
         for study in studies:
             for fixed in study.budgets.pools:
-                by_budget = gaps(fixed.made, first, second)
+                by_budget = gaps(fixed.budgets, first, second)
                 if not by_budget:
                     continue
                 ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in by_budget.values())
@@ -122,10 +126,12 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
 def _reliability(study: Study) -> Iterator[show.ReliabilityPanel]:
     """Share of right traces over the verifier's score: a panel a verifier, where scores are chances."""
     for one in study.calibration:
-        if one.found is not None and one.found.ece is not None and one.found.bins:
-            known = [(p.score, p.label) for p in one.found.bins if p.label.estimate is not None]
+        if one.calibration is not None and one.calibration.ece is not None and one.calibration.bins:
+            known = [(p.score, p.label) for p in one.calibration.bins if p.label.estimate is not None]
             bins = tuple((score, right.estimate or 0.0, right.low, right.high) for score, right in known)
-            yield show.ReliabilityPanel(f"{one.verifier}, {study.dataset}", bins, f"ECE {one.found.ece.estimate:.3f}")
+            yield show.ReliabilityPanel(
+                f"{one.verifier}, {study.dataset}", bins, f"ECE {one.calibration.ece.estimate:.3f}"
+            )
 
 
 HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
@@ -212,8 +218,10 @@ def undone(study: Study) -> list[str]:
 
 
 def _swept(study: Study) -> _SweptSettings:
-    setting, told = study.setting, study.warnings["sensitivity"]
-    return _SweptSettings(study.sensitivity.table, study.dataset, setting.margin, setting.cap, study.simulated, told)
+    setting, warnings = study.setting, study.warnings["sensitivity"]
+    return _SweptSettings(
+        study.sensitivity.table, study.dataset, setting.margin, setting.cap, study.simulated, warnings
+    )
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
@@ -225,20 +233,20 @@ def _unpublished(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
         return []
-    return [name for name in _replayed_methods(study) if _theirs(study, name) is None]
+    return [name for name in _replayed_methods(study) if _published_point(study, name) is None]
 
 
 def _unseen_pools(study: Study) -> Iterator[str]:
     """Panels of the published figure that the log has no counterpart of."""
     numbers = study.setting.published
     if numbers is not None:
-        drawn_pools = [pool_of(numbers.dataset, one.split, one.made.max_traces) for one in study.budgets.pools]
+        drawn_pools = [pool_of(numbers.dataset, one.split, one.budgets.max_traces) for one in study.budgets.pools]
         for pool in published_pools(numbers.dataset):
             if pool not in drawn_pools:
                 yield f"no panel of {pool.name}, {pool.size} traces: the log has no such pool"
 
 
-def _theirs(study: Study, method: str) -> tuple[float, float] | None:
+def _published_point(study: Study, method: str) -> tuple[float, float] | None:
     """The published point of figure 5.1, per claim; the thesis has none of some methods."""
     numbers, claims = study.setting.published, published_claims(study.setting.published)
     if numbers is None or claims is None or study.setting.cap != CAP:

@@ -154,13 +154,13 @@ K = TableColumn("k", Number(0))
 def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
     """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
 
-    def found(study: Study) -> Iterator[Mapping[str, Any]]:
+    def rows(study: Study) -> Iterator[Mapping[str, Any]]:
         for fixed in study.budgets.pools:
-            frame: pl.DataFrame = getattr(fixed.made, name)
+            frame: pl.DataFrame = getattr(fixed.budgets, name)
             for row in frame.iter_rows(named=True):
                 yield {"pool": fixed.name, **row}
 
-    return lambda study: listed(found(study), ("pool", *heads), interval, key)
+    return lambda study: listed(rows(study), ("pool", *heads), interval, key)
 
 
 def smallest(study: Study) -> Iterator[Row]:
@@ -213,7 +213,7 @@ ORDERS = (
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""
-FOUND = (
+WITHOUT_POLICY = (
     Sheet[Study](
         "gold_within", "Gold label among the first k traces", (K,),
         (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
@@ -235,7 +235,7 @@ FOUND = (
     ),
 )  # fmt: skip
 """What is found without a policy."""
-SHOWN = {
+BUDGET_ORDERS = {
     "generation": ("Generation order", "generation_order_macro_f1_pct"),
     "random": ("Random", "random_macro_f1_pct"),
     "surrogate": ("Surrogate-guided", "surrogate_macro_f1_pct"),
@@ -257,14 +257,14 @@ RANDOM = "surrogate − random: against the exact expectation over all orders"
 def _orders_at_budgets(study: Study) -> Iterator[Row]:
     """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
     for fixed in study.budgets.pools:
-        size, by_k = fixed.made.max_traces, fixed.made.by_k.filter(metric="macro_f1")
+        size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
         cells = {
             (order, k): ShownInterval.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
-        less = {order: gaps(fixed.made, "surrogate", order) for order in LESS}
-        for k in study.setting.shown_budgets(size):
-            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in SHOWN.items()}
+        less = {order: gaps(fixed.budgets, "surrogate", order) for order in LESS}
+        for k in study.setting.table_budgets(size):
+            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in BUDGET_ORDERS.items()}
             for order, (_, key) in LESS.items():
                 values[key] = less[order][k].points if k in less[order] else None
                 values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
@@ -284,7 +284,7 @@ def _fixed_by_keys(study: Study) -> Iterator[Row]:
 
 THESIS_BUDGETS = Sheet[Study](
     "table_B_4", "Macro-F1 under fixed verifier budgets", ("Candidate pool", K), (
-        *(intervals(head, key) for head, key in SHOWN.values()),
+        *(intervals(head, key) for head, key in BUDGET_ORDERS.values()),
         *chain.from_iterable(
             (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
@@ -334,7 +334,7 @@ SETTINGS_OF_KEYS = Sheet[Study](
 def _bins(study: Study) -> Iterator[Row]:
     """Share of right traces by score, against the mean score."""
     for one in study.calibration:
-        for part in one.found.bins if one.found is not None else ():
+        for part in one.calibration.bins if one.calibration is not None else ():
             yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), part)
 
 
@@ -352,7 +352,7 @@ CALIBRATION = (
             intervals("Brier", "brier", 4, interval_of("brier")), intervals("ECE", "ece", 4, interval_of("ece")),
             numbers("ECE by chance", "chance", 4, attrgetter("chance")),
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
-        ), lambda study: (Row((one.verifier,), one.found) for one in study.calibration), (
+        ), lambda study: (Row((one.verifier,), one.calibration) for one in study.calibration), (
             "ECE: of ten bins of equal width, less its bias; by chance: what calibrated scores would have on average",
             "intervals: by claim; an ECE's holds what the data do not rule out: from 0 on, it is not told from 0",
             _missing,
@@ -372,7 +372,7 @@ CALIBRATION = (
 )  # fmt: skip
 """Both tables."""
 FURTHER_TABLES = (
-    FIXED_KEYS, *ORDERS, *FOUND, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS, PREDICTION_SETS,
+    FIXED_KEYS, *ORDERS, *WITHOUT_POLICY, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS, PREDICTION_SETS,
     *CALIBRATION,
 )  # fmt: skip
 """In the order of the report."""

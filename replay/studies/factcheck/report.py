@@ -8,7 +8,7 @@ from typing import Any
 
 from replay.data.conditions import matching, reported
 from replay.data.contents import opened
-from replay.studies.factcheck.cases import cases_csv, cases_markdown, cases_told
+from replay.studies.factcheck.cases import case_lines, cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
 from replay.studies.factcheck.published import CAP, TOTALS, published_claims
@@ -17,22 +17,22 @@ from replay.studies.factcheck.runs import (
     FactcheckSetting,
     choose,
     datasets_without,
-    own_pools,
     pools_of,
     refuse_none_left,
+    single_pools,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
-from replay.studies.kit.cells import told_left_out
-from replay.studies.kit.report import StudyReport, record_of, told_intervals, told_log
-from replay.studies.kit.sheet import Gap, Sheet, Surroundings, said_of, tables_of
+from replay.studies.kit.cells import left_out_note
+from replay.studies.kit.report import StudyReport, intervals_line, log_line, record_of
+from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
 
-ASKED = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
+SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
 
 
 def _run_record(study: Study) -> Mapping[str, Any]:
@@ -44,7 +44,7 @@ def _run_record(study: Study) -> Mapping[str, Any]:
 def record(study: Study) -> dict[str, Any]:
     """What the study adds to it."""
     setting = study.setting
-    return {"where": None} | {name: getattr(setting, name) for name in ASKED} | {
+    return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
         "published": None if setting.published is None else setting.published.dataset,
     }  # fmt: skip
@@ -52,43 +52,45 @@ def record(study: Study) -> dict[str, Any]:
 
 def _replayed(study: Study) -> Iterator[str]:
     """The same in words, for people."""
-    made, setting = _run_record(study), study.setting
-    yield told_log(made, study.simulated)
+    run_record, setting = _run_record(study), study.setting
+    yield log_line(run_record, study.simulated)
     yield f"data sets: `{study.dataset}`"
-    yield f"claims: {'all' if made.get('where') is None else made.get('where')}; {study.main.n:,} are compared"
+    where = run_record.get("where")
+    yield f"claims: {'all' if where is None else where}; {study.main.n:,} are compared"
     caps = ", ".join(str(cap) for cap in study.caps)
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
     if (fixed := study.budgets.validation.fixed) is not None:
-        n, pool = fixed.made.result.statistics.n, study.budgets.validation.pool
+        n, pool = fixed.budgets.result.statistics.n, study.budgets.validation.pool
         yield f"for fixed budgets alone: {n:,} claims of the split `{fixed.split}`, pool `{pool}`"
     others = "none" if setting.other_verifier is None else f"`{setting.other_verifier}`"
     if setting.published is not None:
         yield f"shown for comparison: the published numbers of {setting.published.dataset}"
     yield f"verifier: `{setting.verifier}`; the other one: {others}"
     yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
-    yield f"{told_intervals(made)}; random order: seed {setting.random_seed}; `orders`: means over {setting.orders}"
+    random = f"random order: seed {setting.random_seed}; `orders`: means over {setting.orders}"
+    yield f"{intervals_line(run_record)}; {random}"
     yield "`run.json` holds all of this, the policies and the versions"
 
 
-OWN_CAPS = (*LARGER, "B.3", "B.4")
+WITH_CAPS = (*LARGER, "B.3", "B.4")
 """Tables whose rows say their cap themselves, or that have none."""
 
 
-def _surroundings(studies: Sequence[Study], name: str) -> Surroundings[Study]:
+def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
     """Of the tables of a log of this name."""
     simulated = studies[0].simulated
-    return Surroundings(
+    return Captions(
         simulated=simulated,
         suffix=f", {name} (simulated)" if simulated else f", {name}",
-        above=lambda sheet, parts: said_of(parts, lambda one: one.warnings.get(sheet.runs, one.warnings[""])),
+        above=lambda sheet, parts: merge_notes(parts, lambda one: one.warnings.get(sheet.runs, one.warnings[""])),
         below=_unlike,
-        gaps=lambda sheet, parts: map(Gap, said_of(parts, lambda one: one.missing.get(sheet.runs, ()))),
+        gaps=lambda sheet, parts: map(Gap, merge_notes(parts, lambda one: one.missing.get(sheet.runs, ()))),
     )
 
 
 def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
     """How the published numbers of a table are of something else than its own."""
-    return said_of(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
+    return merge_notes(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
 
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
@@ -104,7 +106,7 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
     if not TOTALS.isdisjoint(columns) and study.other_claims(number):
         ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
         yield f"published totals are of {published_claims(numbers):,} claims, these of {ours}: no differences"
-    if number not in OWN_CAPS and study.setting.cap != CAP:
+    if number not in WITH_CAPS and study.setting.cap != CAP:
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
 
 
@@ -169,7 +171,7 @@ def study_factcheck(
         raise ConflictError(
             f"{argument('other_verifier')} is `{verifier}`, the verifier itself: name another one, or leave it out"
         )
-    pools = {} if pool is not None else own_pools(opened_log, where, contents.pools)
+    pools = {} if pool is not None else single_pools(opened_log, where, contents.pools)
     candidates = pools_of(opened_log, where, contents.pools) if pool is None else contents.pools
     setting = FactcheckSetting(
         pool=next(iter(pools.values())) if pools else choose(pool, candidates, "pool"),
@@ -177,7 +179,7 @@ def study_factcheck(
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
         random_seed=random_seed,
-        asked={
+        options={
             "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
         },
         other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
@@ -188,16 +190,18 @@ def study_factcheck(
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
     lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
     study_report = report_of(study_log(opened_log, setting, known, pools, without), opened_log.name, drawn, lacking)
-    said = [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
-    return replace(study_report, told=[*said, *lacking, *study_report.told])
+    default_note = (
+        [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
+    )
+    return replace(study_report, lead=[*default_note, *lacking, *study_report.lead])
 
 
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
     """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
-    tables = tables_of(SHEETS, studies, _surroundings(studies, name))
-    own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
-    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, _surroundings(own, name))
+    tables = tables_of(SHEETS, studies, _captions(studies, name))
+    unpublished = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
+    screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), unpublished, _captions(unpublished, name))
 
     cases = [(study.dataset, study.cases) for study in studies]
 
@@ -209,17 +213,17 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         tables=tables,
         draw=lambda: figures(studies, width),
         words={
-            "What was replayed": said_of(studies, _replayed),
+            "What was replayed": merge_notes(studies, _replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
-            "What could not be done": [*lacking, *said_of(studies, undone)],
+            "What could not be done": [*lacking, *merge_notes(studies, undone)],
         },
         record=record_of("factcheck", studies, record, _run_record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},
         after=cases_markdown(cases, simulated),
-        paper={"Example cases": list(cases_told(cases))},
-        told=said_of(studies, lambda study: told_left_out(study.left_out.get("main", {}))),
+        paper={"Example cases": list(case_lines(cases))},
+        lead=merge_notes(studies, lambda study: left_out_note(study.left_out.get("main", {}))),
         screen=[screen[sheet] for sheet in SCREEN],  # a terminal has no room for three numbers in place of one
         simulated=simulated,
         parts=studies,

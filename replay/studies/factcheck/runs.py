@@ -23,7 +23,7 @@ from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
-from replay.studies.kit.cells import cell, notes_beyond, told_left_out, unlogged, warnings_of
+from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import (
     AmbiguousError,
@@ -60,7 +60,7 @@ class FactcheckSetting:
     cap: int = 15
     random_seed: int = 20  # of the random order
     margin: Margin = field(default_factory=Margin)
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     other_verifier: str | None = None
     caps: tuple[int, ...] = (15, 20, 30, 40)
     orders: int = 10
@@ -70,19 +70,19 @@ class FactcheckSetting:
 
     @property
     def where(self) -> str | None:
-        return self.asked.get("where")
+        return self.options.get("where")
 
     @property
     def settings(self) -> Settings:
-        return Settings(**{key: self.asked[key] for key in ("resamples", "level", "seed") if key in self.asked})
+        return Settings(**{key: self.options[key] for key in ("resamples", "level", "seed") if key in self.options})
 
     @property
     def kw(self) -> float:
-        return self.asked.get("kw", 0.25)
+        return self.options.get("kw", 0.25)
 
     @property
     def eur_per_kwh(self) -> float:
-        return self.asked.get("eur_per_kwh", 0.25)
+        return self.options.get("eur_per_kwh", 0.25)
 
     @property
     def eur_per_h(self) -> float:
@@ -93,7 +93,7 @@ class FactcheckSetting:
         """The examples to report, by example_id: these columns of them."""
         return asked_about(log, self.where, *columns)
 
-    def shown_budgets(self, size: int) -> tuple[int, ...]:
+    def table_budgets(self, size: int) -> tuple[int, ...]:
         """The budgets of a pool of so many traces that tables show: those of table B.4, else the usual ones."""
         return BUDGETS.get(size) or (*(k for k in USUAL_BUDGETS if k < size), size)
 
@@ -104,14 +104,14 @@ class FactcheckSetting:
 
         Of the published numbers it has those of its own name, and where it is alone a single one by any name.
         """
-        own = next((one for one in published if one.dataset == one.work.dataset(dataset)), None)
+        numbers = next((one for one in published if one.dataset == one.work.dataset(dataset)), None)
         if len(every) == 1:
-            return replace(self, published=own or (published[0] if len(published) == 1 else None))
-        asked, dev = {**self.asked, "where": of_dataset(self.where, dataset)}, None
+            return replace(self, published=numbers or (published[0] if len(published) == 1 else None))
+        options, dev = {**self.options, "where": of_dataset(self.where, dataset)}, None
         if self.dev is not None:
             learnt = examples_of(log, matching(log, self.dev, "dev"), ["dataset"])["dataset"]
             dev = of_dataset(self.dev, dataset) if (learnt == dataset).any() else None
-        return replace(self, asked=asked, dev=dev, published=own, alone=False)
+        return replace(self, options=options, dev=dev, published=numbers, alone=False)
 
 
 def features_note(used: Sequence[str], known: Collection[str]) -> str:
@@ -154,17 +154,19 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
         ) from None
 
 
-def own_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
+def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
     """The pool of each data set of a condition's examples, where each has one of its own; else nothing."""
-    found = _pools(log, where, known)
-    return {dataset: pools[0] for dataset, pools in found.items()} if all(len(x) == 1 for x in found.values()) else {}
+    pools_by_dataset = _pools(log, where, known)
+    if any(len(pools) != 1 for pools in pools_by_dataset.values()):
+        return {}
+    return {dataset: pools[0] for dataset, pools in pools_by_dataset.items()}
 
 
 def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
     """Data sets of a condition's examples without traces in a pool that others have; none where no other has any."""
-    found = _pools(log, where, (pool,))
-    lacking = tuple(dataset for dataset, pools in found.items() if not pools)
-    return lacking if len(lacking) < len(found) else ()
+    pools_by_dataset = _pools(log, where, (pool,))
+    lacking = tuple(dataset for dataset, pools in pools_by_dataset.items() if not pools)
+    return lacking if len(lacking) < len(pools_by_dataset) else ()
 
 
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -177,10 +179,10 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     """Verifiers that scored a trace of the examples of a condition."""
     if where is None:
         return read_contents(log).verifiers
-    asked = log.scan("traces", ["trace_id", "example_id"]).filter(
+    trace_ids = log.scan("traces", ["trace_id", "example_id"]).filter(
         pl.col("example_id").is_in(asked_about(log, where)["example_id"].implode())
     )
-    scores = log.scan("verifications", ["trace_id", "verifier"]).join(asked, on="trace_id", how="semi")
+    scores = log.scan("verifications", ["trace_id", "verifier"]).join(trace_ids, on="trace_id", how="semi")
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
 
 
@@ -220,18 +222,18 @@ def label_spaces(claims: pl.DataFrame, study: str) -> dict[str, tuple[str, ...]]
 
     Raises ThinkbackError, which says what `study` needs, where some data set has none, or several.
     """
-    found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
-    spaces = {tuple(labels) for labels in found["labels"]}
+    label_rows = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
+    spaces = {tuple(labels) for labels in label_rows["labels"]}
     if spaces == {()} or not spaces:
         raise UnsuitableError(f"{study} needs claims with a label space: give `labels` of examples")
-    if () in spaces or found["dataset"].n_unique() < len(found):
-        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
+    if () in spaces or label_rows["dataset"].n_unique() < len(label_rows):
+        labelled = label_rows.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise UnsuitableError(
             f"{study} needs claims that share one label space in each data set, and the log has "
             f'{len(spaces)} (none counts as one): choose claims with {argument("where")}, such as "dataset = '
             f"'{labelled[0]}'\""
         )
-    return {dataset: tuple(labels) for dataset, labels in found.iter_rows()}
+    return {dataset: tuple(labels) for dataset, labels in label_rows.iter_rows()}
 
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
@@ -420,7 +422,7 @@ class MethodOfRun:
         return None if self.name == against else self.cells.change(self.name, metric, against)
 
 
-def claims_told(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
+def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
     """How many claims are reported of those asked about, and how many are not because they are learnt from."""
     of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
@@ -429,13 +431,13 @@ def claims_told(log: Log, reported: int, total: int, dev: str | None) -> Iterato
         yield note("learnt", f"{learnt:,} claims of `dev` ({dev}) are learnt from and not reported")
 
 
-def notes_shown(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
+def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
     """What the run says of numbers that tables show, which are those of no metric `unshown`.
 
     Costs that count as free there are dashes in tables, and said to be.
     """
     if run.result is not None:
-        yield from (note("left_out_file", text) for text in told_left_out(run.result.excluded))
+        yield from (note("left_out_file", text) for text in left_out_note(run.result.excluded))
         yield from (one for one in notes_beyond(run.result, unshown) if one.code != FREE)
     yield from (note("unlogged", text) for text in run.unlogged().values())
 
@@ -461,15 +463,15 @@ def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] =
     """
     policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
     try:
-        result = run(log, policies, baseline=BEST, **setting.asked)
+        result = run(log, policies, baseline=BEST, **setting.options)
     except ThinkbackError:
-        result = run(log, policies, **setting.asked)
+        result = run(log, policies, **setting.options)
         if BEST not in result.dropped or VOTE in result.dropped:
             raise
     return Methods(result, setting.verifier, setting.cap, dict(result.dropped))
 
 
-def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_if_covered(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
     """The same; where nothing can be replayed, every method is missing, with the reason."""
     try:
         return replay_methods(log, setting, methods, **keys)

@@ -45,14 +45,14 @@ class VerifierCalibration:
 
     verifier: str
     cap: int
-    found: ClusteredCalibration | None
+    calibration: ClusteredCalibration | None
 
     @property
     def missing(self) -> str:
         """Why numbers are not known; empty where all are."""
-        if self.found is None:
+        if self.calibration is None:
             return f"`{self.verifier}` scored no trace that is judged"
-        if self.found.ece is None:
+        if self.calibration.ece is None:
             return f"scores of `{self.verifier}` lie beyond 0 and 1: no probabilities, so they have no calibration"
         return ""
 
@@ -63,10 +63,10 @@ def calibrations(
     """Of the first `cap` traces of the examples of `where`; traces of an example are resampled together."""
     for verifier in verifiers:
         rows = _scored_traces(log, pool, verifier, cap, where)
-        found = None
+        calibration = None
         if not rows.is_empty():
-            found = clustered_calibration(rows["score"], rows["correct"], rows["unit"], settings=settings)
-        yield VerifierCalibration(verifier, cap, found)
+            calibration = clustered_calibration(rows["score"], rows["correct"], rows["unit"], settings=settings)
+        yield VerifierCalibration(verifier, cap, calibration)
 
 
 def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | None = None) -> pl.DataFrame:
@@ -107,9 +107,9 @@ def variants(log: Log, setting: FactcheckSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
     policies = [*_variant_policies(setting), every_example(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
-    result, missing = run_fitted(log, policies, **setting.asked)
-    found = () if result is None else tuple(class_coverage(log, result))
-    return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), found)
+    result, missing = run_fitted(log, policies, **setting.options)
+    coverage = () if result is None else tuple(class_coverage(log, result))
+    return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), coverage)
 
 
 def _variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
@@ -161,13 +161,13 @@ class _BudgetGap:
 class FixedBudgets:
     """Every budget of a pool, and the surrogate there by its own keys; `split`: of examples that are not reported."""
 
-    made: Budgets
+    budgets: Budgets
     keys: tuple[AtUnseen, ...]
     split: str = ""
 
     @property
     def name(self) -> str:
-        return f"{f'{self.split}, ' if self.split else ''}{self.made.max_traces} traces"
+        return f"{f'{self.split}, ' if self.split else ''}{self.budgets.max_traces} traces"
 
 
 @dataclass(frozen=True)
@@ -212,15 +212,17 @@ class VerifierBudgets:
     @property
     def excluded(self) -> Mapping[str, Mapping[str, str]]:
         """Examples that each pool's budgets leave out, with the reason."""
-        return {f"budgets, {fixed.name}": fixed.made.result.excluded for fixed in self.pools}
+        return {f"budgets, {fixed.name}": fixed.budgets.result.excluded for fixed in self.pools}
 
 
 def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: Depth) -> VerifierBudgets:
     """Every budget that a data set's tables and figures show."""
-    tried = [_tried(log, setting, size) for size in sorted({setting.cap, depth.size})]
+    results = [_budgets_at(log, setting, size) for size in sorted({setting.cap, depth.size})]
     pool, where, settings = setting.pool, setting.where, setting.settings
     return VerifierBudgets(
-        depth, tuple(fixed for fixed, _ in tried if fixed is not None), tuple(gap for _, gaps in tried for gap in gaps),
+        depth,
+        tuple(fixed for fixed, _ in results if fixed is not None),
+        tuple(gap for _, gaps in results for gap in gaps),
         _validation_budgets(log, setting, dataset),
         gold=gold_within(log, pool, depth.size, where=where, settings=settings),
         unresolved=unresolved(
@@ -229,34 +231,36 @@ def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: 
     )  # fmt: skip
 
 
-def _tried(
-    log: Log, setting: FactcheckSetting, size: int, split: str = ""
+def _budgets_at(
+    log: Log, setting: FactcheckSetting, traces: int, split: str = ""
 ) -> tuple[FixedBudgets | None, list[_BudgetGap]]:
     """Every budget of a pool of so many traces, where the log can serve it, and why it or orders of it are left out."""
     try:
-        made = budgets(
-            log, verifier=setting.verifier, max_traces=size, pool=setting.pool, features=setting.features,
-            random_seed=setting.random_seed, **setting.asked,
+        pool_budgets = budgets(
+            log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
+            random_seed=setting.random_seed, **setting.options,
         )  # fmt: skip
     except ThinkbackError as error:
-        return None, [_BudgetGap(size, None, str(error), split)]
-    gaps = [_BudgetGap(size, order, why, split) for order, why in made.missing.items()]
-    return FixedBudgets(made, _at_keys(log, setting, size), split), gaps
+        return None, [_BudgetGap(traces, None, str(error), split)]
+    gaps = [_BudgetGap(traces, order, why, split) for order, why in pool_budgets.missing.items()]
+    return FixedBudgets(pool_budgets, _at_keys(log, setting, traces), split), gaps
 
 
 def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[AtUnseen, ...]:
     """The surrogate at the budgets that tables show of a pool of so many traces, by its own keys."""
-    asked = {**setting.asked, "features": setting.features}
-    return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.shown_budgets(size), **asked))
+    options = {**setting.options, "features": setting.features}
+    return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.table_budgets(size), **options))
 
 
 def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _Validation:
     """The validation examples of a data set, where the log has any and none of them is reported or learnt from."""
     claims = log.scan("examples", ["example_id", "dataset", "split"])
-    own = collect(claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log)
-    if own.is_empty():
+    validation_ids = collect(
+        claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log
+    )
+    if validation_ids.is_empty():
         return _Validation()
-    if own["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
+    if validation_ids["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
         return _Validation(missing=("validation claims are among those reported",))
     where = of_dataset(f"split = '{VALIDATION}'", dataset)
     pools = runs.pools_of(log, where, read_contents(log).pools)
@@ -264,8 +268,8 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
         return _Validation(missing=(why,))
     pool = setting.pool if setting.pool in pools else pools[0]
-    asked = replace(setting, pool=pool, asked={**setting.asked, "where": where})
-    fixed, gaps = _tried(log, asked, pool_depth(log, pool, where).size, VALIDATION)
+    validation_setting = replace(setting, pool=pool, options={**setting.options, "where": where})
+    fixed, gaps = _budgets_at(log, validation_setting, pool_depth(log, pool, where).size, VALIDATION)
     return _Validation(fixed, tuple(map(str, gaps)), pool if fixed is not None else "")
 
 
@@ -298,16 +302,16 @@ def sensitivity(
     minima = minima or sorted({*MINIMA, setting.margin.min_valid})
     caps = [cap for cap in (caps or sorted({*CAPS, setting.cap})) if cap <= size] or [size]
 
-    def tried() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+    def policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
         for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
-            own: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
+            keys: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
             if first is not None:
-                own |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
+                keys |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
             how = "adaptive stopping" if first is None else f"surrogate from {first}"
             name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
-            yield (margin, cap, least, first), Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own)
+            yield (margin, cap, least, first), Sample(name=name, pool=setting.pool, verifier=setting.verifier, **keys)
 
-    return sweep(log, SWEPT, tried(), MEASURED, setting.pool, **setting.asked)
+    return sweep(log, SWEPT, policies(), MEASURED, setting.pool, **setting.options)
 
 
 def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
@@ -317,22 +321,22 @@ def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
         features=setting.features, stop=setting.margin,
     )  # fmt: skip
 
-    def tried() -> Iterator[tuple[tuple[Any, ...], Sample]]:
+    def policies() -> Iterator[tuple[tuple[Any, ...], Sample]]:
         for values in product(UNSEEN, LABEL_SCORES, RIDGES, FORGETTINGS):
-            own: dict[str, Any] = dict(zip(KEYS, values, strict=True))
-            name = "surrogate with " + ", ".join(f"{key} {value}" for key, value in own.items())
-            yield values, replace(policy, name=name, **own)
+            keys: dict[str, Any] = dict(zip(KEYS, values, strict=True))
+            name = "surrogate with " + ", ".join(f"{key} {value}" for key, value in keys.items())
+            yield values, replace(policy, name=name, **keys)
 
-    return sweep(log, KEYS, tried(), MEASURED, setting.pool, **setting.asked)
+    return sweep(log, KEYS, policies(), MEASURED, setting.pool, **setting.options)
 
 
-def told_missing(found: SettingSweep) -> list[str]:
+def missing_note(setting_sweep: SettingSweep) -> list[str]:
     """Why settings are dashes: how many, and the first of them."""
-    if found.result is None:
-        return list(found.missing.values())[:1]
-    policies = len(found.table) // len(MEASURED)
-    count = f"{len(found.missing)} of the {policies} settings cannot be replayed and are dashes"
-    return [f"{count}, such as {name}: {why}" for name, why in found.missing.items()][:1]
+    if setting_sweep.result is None:
+        return list(setting_sweep.missing.values())[:1]
+    policies = len(setting_sweep.table) // len(MEASURED)
+    count = f"{len(setting_sweep.missing)} of the {policies} settings cannot be replayed and are dashes"
+    return [f"{count}, such as {name}: {why}" for name, why in setting_sweep.missing.items()][:1]
 
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
@@ -409,7 +413,7 @@ class Study:
         numbers = self.setting.published
         if numbers is None:
             return {}
-        pool = pool_of(numbers.dataset, fixed.split, fixed.made.max_traces)
+        pool = pool_of(numbers.dataset, fixed.split, fixed.budgets.max_traces)
         return self.published("B.4", pool=pool.name, pool_traces=pool.size, k=k)
 
     def points(self, fixed: FixedBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
@@ -431,7 +435,7 @@ class Study:
         if self.setting.other_verifier is None:
             why |= {number: [several if self.others else nothing] for number in OTHER}
         return why | dict.fromkeys(FIXED, self.budgets.missing) | {
-            "sensitivity": told_missing(self.sensitivity),
+            "sensitivity": missing_note(self.sensitivity),
             "keys": list(dict.fromkeys(self.surrogate_keys.missing.values())),
             "orders": reasons(self.averaged.missing),
         }  # fmt: skip
@@ -453,7 +457,7 @@ class Study:
         main = self.main.warnings
         return {
             "": main,
-            **dict.fromkeys(FIXED, _once(warnings_of(one.made.result) for one in self.budgets.pools)),
+            **dict.fromkeys(FIXED, _once(warnings_of(one.budgets.result) for one in self.budgets.pools)),
             "sensitivity": warnings_of(self.sensitivity.result),
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,
@@ -489,15 +493,15 @@ def study_log(
         learnt = matching(log, setting.dev, "dev")
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
     spaces = runs.label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
-    own = {
+    settings = {
         dataset: replace(setting.of_dataset(log, dataset, spaces, published), pool=pools.get(dataset, setting.pool))
         for dataset in spaces
         if dataset not in without
     }
-    listwise = {pool: runs.listwise_verifiers(log, pool) for pool in {one.pool for one in own.values()}}
+    listwise = {pool: runs.listwise_verifiers(log, pool) for pool in {one.pool for one in settings.values()}}
     for pool, names in listwise.items():
         runs.refuse_listwise(names, pool, setting.verifier, setting.other_verifier)
-    return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in own.items())
+    return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in settings.items())
 
 
 def study_dataset(
@@ -515,15 +519,15 @@ def study_dataset(
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
-        other = runs.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
+        other = runs.replay_if_covered(log, replace(setting, verifier=setting.other_verifier))
     scoring = [name for name in (verifier, setting.other_verifier) if name is not None]
     return Study(
         log.name if setting.alone else f"{log.name}, {dataset}", dataset, log.simulated, labels, setting,
         tuple(others), main, other,
         caps={
-            cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
+            cap: runs.replay_if_covered(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps
         },
-        averaged=runs.replay_if_served(log, setting, VERIFYING, orders=setting.orders),
+        averaged=runs.replay_if_covered(log, setting, VERIFYING, orders=setting.orders),
         budgets=_verifier_budgets(log, setting, dataset, depth),
         sensitivity=sensitivity(log, setting, depth.size),
         surrogate_keys=surrogate_keys(log, setting),
@@ -532,5 +536,5 @@ def study_dataset(
         cases=example_cases(log, setting, main),
         wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),
         features_note=runs.features_note(setting.features, read_contents(log).features),
-        notes=(*runs.claims_told(log, main.n, depth.claims, setting.dev), *runs.notes_shown(main, UNSHOWN)),
+        notes=(*runs.claims_notes(log, main.n, depth.claims, setting.dev), *runs.table_notes(main, UNSHOWN)),
     )  # fmt: skip

@@ -46,7 +46,7 @@ def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
 
 
-def shown(interval: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
     """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
     if interval is None:
         return None
@@ -56,7 +56,7 @@ def shown(interval: Interval | PairedInterval | None, scale: float = 1.0) -> Sho
 
 def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
     """What gives an interval that a thing has under a name as a cell, times `scale`."""
-    return lambda one: shown(getattr(one, name), scale)
+    return lambda one: interval_cell(getattr(one, name), scale)
 
 
 def estimate(entry: Any) -> float | None:
@@ -80,7 +80,7 @@ def unlogged(what: str, of: str) -> str:
 LEFT_OUT_FILE = "left_out.csv"
 
 
-def told_left_out(excluded: Mapping[str, str]) -> tuple[str, ...]:
+def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
     """How many examples a run leaves out, the first of them, and where all are named; nothing where none is."""
     if not excluded:
         return ()

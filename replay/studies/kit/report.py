@@ -82,13 +82,13 @@ def record_of(
     return next(iter(records.values())) if len(parts) == 1 else {"study": study, "datasets": records}
 
 
-def told_log(provenance: Mapping[str, Any], simulated: bool) -> str:
+def log_line(provenance: Mapping[str, Any], simulated: bool) -> str:
     """The log of a run, of its record, as the first list of a report says it."""
     log = provenance["log"]
     return f"log: {log['name']}{' (simulated)' if simulated else ''}, SHA-256 {log.get('sha256', 'unknown')}"
 
 
-def told_intervals(provenance: Mapping[str, Any]) -> str:
+def intervals_line(provenance: Mapping[str, Any]) -> str:
     """How intervals are made, of the record of a run."""
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
@@ -100,9 +100,8 @@ class StudyReport:
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
     further files, `after` is Markdown at the end of the report, and `paper` are lists that
-    report.tex has in its place. `told` is said on the screen, `screen` shown
-    there: after it, or before it where `screen_first`.
-    `parts`: what was found on each data set.
+    report.tex has in its place. `lead` are the lines on the screen and `screen` its tables, which stand
+    after them, or before them where `screen_first`. `parts`: the results on each data set.
     """
 
     title: str
@@ -115,7 +114,7 @@ class StudyReport:
     files: Mapping[str, str] = field(default_factory=dict)
     after: str = ""
     paper: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    told: Sequence[str] = ()
+    lead: Sequence[str] = ()
     screen: Sequence[Table] = ()
     screen_first: bool = False
     simulated: bool = False
@@ -130,7 +129,7 @@ class StudyReport:
 
     def _repr_html_(self) -> str:
         there = bullets("`tables`", map("`{}`".format, self.tables))
-        return "".join([paragraph(self.title), *map(paragraph, self.told), *(one.html() for one in self.screen), there])
+        return "".join([paragraph(self.title), *map(paragraph, self.lead), *(one.html() for one in self.screen), there])
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write everything to a folder, which is refused where it exists unless `force`.

@@ -37,7 +37,7 @@ class _Named(Protocol):
 P = TypeVar("P", bound=_Named)
 
 
-def said_of(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
+def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
     """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
 
     Empty lines are left out.
@@ -63,7 +63,7 @@ class Cells(Protocol):
 
 
 @dataclass(frozen=True)
-class Theirs:
+class PublishedColumn:
     """How the published numbers of a column are shown: by default in a column of their own beside it.
 
     `key` is the column in the published rows. `apart`: after all other columns, without differences to it.
@@ -81,8 +81,8 @@ class Column:
     """A column of a table: its heading, its name in CSV, and how its cells are written.
 
     A cell is what the row holds under `key`, else what `value` makes of what the row is of, else its `metric` times
-    `scale`. `theirs` says which published numbers belong to it: None those under `key`. `note` stands beneath. Of
-    a page that is too narrow, columns with the highest `drop` go first.
+    `scale`. `published_column` says which published numbers belong to it; None: those under `key`. `note` stands
+    below the table. Where the page is too narrow, columns with the highest `drop` go first.
     """
 
     heading: str
@@ -91,14 +91,14 @@ class Column:
     metric: str = ""
     scale: float = 1.0
     value: Callable[[Any], Value] | None = None
-    theirs: Theirs | None = None
+    published_column: PublishedColumn | None = None
     note: str = ""
     drop: int = 0
 
     @property
-    def published(self) -> Theirs:
+    def published(self) -> PublishedColumn:
         """How its published numbers are shown."""
-        return self.theirs or Theirs(self.key)
+        return self.published_column or PublishedColumn(self.key)
 
     def cell(self, row: Row) -> Value:
         if self.key in row.values or row.of is None:
@@ -107,7 +107,7 @@ class Column:
             return self.value(row.of)
         return row.of.cell(self.metric, self.scale) if self.metric else None
 
-    def shown(self, value: Value) -> Value:
+    def display(self, value: Value) -> Value:
         """A cell as its form takes it: with an interval, without one, or words."""
         if isinstance(self.form, NumberWithInterval):
             return ShownInterval(value) if isinstance(value, float | int) else value
@@ -127,7 +127,7 @@ class Column:
 def numbers(
     heading: str, key: str, decimals: int = 2, value: Callable[[Any], Value] | None = None, **keys: Any
 ) -> Column:
-    """A column of plain numbers; `signed`, `significant` and `shown` (a factor for people) are of its form."""
+    """A column of plain numbers; `signed`, `significant` and `factor` (a factor for people) are of its form."""
     return Column(heading, key, Number(decimals, **_form(keys)), value=value, **keys)
 
 
@@ -145,12 +145,12 @@ def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, *
 
 def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
     """A column with published numbers of a key, after all other columns."""
-    return replace(column, theirs=Theirs(key, heading, name, Number(decimals), apart=True))
+    return replace(column, published_column=PublishedColumn(key, heading, name, Number(decimals), apart=True))
 
 
 def _form(keys: dict[str, Any]) -> dict[str, Any]:
     options = {name: keys.pop(name) for name in ("signed", "significant") if name in keys}
-    return options | ({"scale": keys.pop("shown")} if "shown" in keys else {})
+    return options | ({"scale": keys.pop("factor")} if "factor" in keys else {})
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 
 @dataclass(frozen=True)
-class Surroundings(Generic[P]):
+class Captions(Generic[P]):
     """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
 
     `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
@@ -230,22 +230,22 @@ class Surroundings(Generic[P]):
     gaps: Callable[[Sheet[P], Sequence[P]], Iterable[Gap]] = lambda sheet, parts: ()
 
 
-def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], surroundings: Surroundings[P]) -> dict[str, Table]:
+def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:
     """The sheets that these data sets need, laid out, by the names of their files."""
     return {
-        sheet.name: laid_out(sheet, parts, surroundings)
+        sheet.name: laid_out(sheet, parts, captions)
         for sheet in sheets
         if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
     }
 
 
-def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P]) -> Table:
+def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
     """A sheet as a table of the data sets, one after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
     """
-    columns = _given(sheet.columns, parts)
+    columns = _resolved(sheet.columns, parts)
     named = sheet.dataset or (DATASET if len(parts) > 1 else "")
     rows = [(part.dataset, row) if named else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
@@ -253,7 +253,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P])
     if named:
         laid.append(
             (
-                TableColumn(named, key=surroundings.dataset or (DATASET_KEY if named == DATASET else None)),
+                TableColumn(named, key=captions.dataset or (DATASET_KEY if named == DATASET else None)),
                 [dataset for dataset, _ in rows],
             )
         )
@@ -269,14 +269,14 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P])
             (apart if column.published.apart else laid).extend(published_cells)
     laid += apart
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
-    gaps = [gap.text for gap in surroundings.gaps(sheet, parts) if gap.concerns(dashed)]
-    below = (*_notes(sheet, parts), *explained, *surroundings.below(sheet, parts, known), *gaps)
+    gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
+    below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
-        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{surroundings.suffix}",
+        title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{captions.suffix}",
         columns=tuple(column for column, _ in laid),
         rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
-        above=(*([SIMULATED] if surroundings.simulated else []), *dict.fromkeys(surroundings.above(sheet, parts))),
+        above=(*([SIMULATED] if captions.simulated else []), *dict.fromkeys(captions.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
         printed=sheet.printed,
     )
@@ -284,11 +284,11 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], surroundings: Surroundings[P])
 
 def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
     """The sheet's own: those of all data sets, and what is told of each."""
-    for note in _given(sheet.notes, parts):
-        yield from said_of(parts, note) if callable(note) else [note]
+    for note in _resolved(sheet.notes, parts):
+        yield from merge_notes(parts, note) if callable(note) else [note]
 
 
-def _given(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
+def _resolved(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
     return tuple(what(parts) if callable(what) else what)
 
 

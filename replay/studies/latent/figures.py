@@ -45,15 +45,19 @@ def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> Plotted
     values = strategies.plain.get(one)
     if values is None:
         return None
-    size, level = int(strategies.unit.max()) + 1, study.asked.settings.level
+    size, level = int(strategies.unit.max()) + 1, study.setting.settings.level
     intervals = [mean_of(column, strategies.unit, size).interval(level) for column in values.T]
     return _curve_of(one.name, strategies.n.tolist(), intervals, one.sees_gold)
 
 
 def _verifier(study: LatentStudy) -> str | None:
     """Of the study's verifiers the one that the strategies ask."""
-    made = study.strategies
-    verifiers = [] if made is None else [one.verifier for one in made.plain if one.verifier] + list(made.scores or {})
+    pool_strategies = study.strategies
+    verifiers = (
+        []
+        if pool_strategies is None
+        else [one.verifier for one in pool_strategies.plain if one.verifier] + list(pool_strategies.scores or {})
+    )
     return verifiers[0] if verifiers else None
 
 
@@ -84,7 +88,7 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     known = np.sort(of.score[~np.isnan(of.score)])
     thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
     exact = grid(of, thresholds)
-    intervals = grid_intervals(of, thresholds, strategies.unit, study.asked.settings)
+    intervals = grid_intervals(of, thresholds, strategies.unit, study.setting.settings)
     majority = _plain(study, strategies, Strategy(MAJORITY))
     panels: list[Panel] = []
     for at, threshold in enumerate(thresholds):
@@ -104,13 +108,13 @@ def _corrected(study: LatentStudy) -> list[Panel]:
         return []
     chosen, correction = (one.self_correction(str(verifier)) for one in halves)
     thresholds = correction.thresholds(MOST)
-    intervals = grid_intervals(correction, thresholds, halves[1].unit, study.asked.settings)
+    intervals = grid_intervals(correction, thresholds, halves[1].unit, study.setting.settings)
     samples = grid(correction, thresholds).samples[:, 0]
     line = PlottedCurve(
         "conditional self-correction", tuple(samples), tuple(intervals.estimate[:, 0]), tuple(intervals.band_low[:, 0]),
         tuple(intervals.band_high[:, 0]),
     )  # fmt: skip
-    return [("", [line, _best(chosen, correction, halves[1], study.asked.settings.level)])]
+    return [("", [line, _best(chosen, correction, halves[1], study.setting.settings.level)])]
 
 
 def _best(chosen: Conditional, correction: Conditional, on: Strategies, level: float) -> PlottedCurve:
@@ -245,10 +249,10 @@ def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
     if pool.single and over == WITHIN:
         return []
     for key, one in pool.signals.items():
-        less = pool.less(one, over, study.asked.settings.level)
+        less = pool.minus(one, over, study.setting.settings.level)
         if one is not pool.latent and less.difference is not None:
             low, high = (None if end is None else -SCALE * end for end in (less.high, less.low))
-            differences.append(PolicyDifference(one.told(key), -SCALE * less.difference, low, high))
+            differences.append(PolicyDifference(one.label(key), -SCALE * less.difference, low, high))
     return sorted(differences, key=lambda one: -one.difference)
 
 

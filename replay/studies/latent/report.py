@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
-from replay.studies.kit.report import StudyReport, drawn, record_of, told_intervals, told_log
-from replay.studies.kit.sheet import said_of, tables_of
+from replay.studies.kit.report import StudyReport, drawn, intervals_line, log_line, record_of
+from replay.studies.kit.sheet import merge_notes, tables_of
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, ablations_of, study_log
-from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, question, surroundings
+from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, captions, question
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
@@ -87,12 +87,12 @@ def study_latent(
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = any(study.simulated for study in studies)
-    tables = tables_of(SHEETS, studies, surroundings(studies))
+    tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was measured"] = said_of(studies, _measured_on)
+    words["What was measured"] = merge_notes(studies, _measured_on)
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
-    words["What could not be done"] = undone = said_of(studies, _missing_lines)
+    words["What could not be done"] = undone = merge_notes(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
@@ -100,7 +100,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
         words=words,
         record=record_of("latent", studies, record, lambda one: {}),
         left_out_by="dataset",
-        told=undone,
+        lead=undone,
         screen_first=True,
         screen=[tables[sheet.name] for sheet in (*VERDICT_SHEETS, COMPARED)],
         simulated=simulated,
@@ -123,14 +123,14 @@ def _sentence(one: Verdict) -> str:
 
 def record(study: LatentStudy) -> dict[str, Any]:
     """The settings, what was chosen, and the verdicts."""
-    setting, source = study.asked, None if study.strategies is None else study.strategies.source
+    setting, source = study.setting, None if study.strategies is None else study.strategies.source
     settings = setting.settings
     return {
         "log": {"name": study.log.name, "sha256": study.log.digest()},
         "dataset": study.dataset,
         "where": study.where,
         "on": study.on,
-        "trained": study.asked.trained,
+        "trained": study.setting.trained,
         "verifiers": {pool.pool: pool.verifier for pool in study.pools},
         "states": study.states or None,
         "strategies": None if source is None else asdict(source),
@@ -152,14 +152,14 @@ def record(study: LatentStudy) -> dict[str, Any]:
 def _measured_on(study: LatentStudy) -> Iterator[str]:
     """The same in words, for people."""
     provenance = record(study)
-    yield told_log(provenance, study.simulated)
-    yield f"examples: {study.asked.where or 'all but the training rows'}; training rows: {study.asked.on}"
-    if study.asked.trained:
-        yield f"left out: {study.asked.trained:,} training rows among the examples that were to be reported"
-    yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.shown)
+    yield log_line(provenance, study.simulated)
+    yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"
+    if study.setting.trained:
+        yield f"left out: {study.setting.trained:,} training rows among the examples that were to be reported"
+    yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.table_pools)
     if study.strategies is not None:
         source = study.strategies.source
         probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
         yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
-    yield told_intervals(provenance)
+    yield intervals_line(provenance)
     yield "`run.json` holds all of this and the versions"

@@ -191,7 +191,7 @@ class LatentStudy:
 
     dataset: str
     log: Log
-    asked: LatentSetting
+    setting: LatentSetting
     where: str
     on: str
     states: str
@@ -209,22 +209,22 @@ class LatentStudy:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         left_out = {} if self.strategies is None else self.strategies.left_out or {}
-        return verdicts_of(self.main, self.asked.settings.level, self.gains, self.missing.get(FRONT), left_out)
+        return verdicts_of(self.main, self.setting.settings.level, self.gains, self.missing.get(FRONT), left_out)
 
     @property
     def simulated(self) -> bool:
         return self.log.simulated
 
     @property
-    def shown(self) -> tuple[MeasuredPool, ...]:
+    def table_pools(self) -> tuple[MeasuredPool, ...]:
         """The pools that tables show: that which is sampled from, and that of the probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
         return tuple(one for one in self.pools if one is self.main or one.pool == probe)
 
     def beside(self, pool: MeasuredPool) -> bool:
         """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
-        greedy = next((one for one in self.shown if one.temperature == 0), self.main)
-        return self.asked.published and pool is greedy
+        greedy = next((one for one in self.table_pools if one.temperature == 0), self.main)
+        return self.setting.published and pool is greedy
 
     @property
     def main(self) -> MeasuredPool:
@@ -309,31 +309,38 @@ def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting)
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
     """The same with its strategies, where the log can serve them."""
-    setting = study.asked
+    setting = study.setting
     try:
         pool = (
             setting.pool or min(pool_traces, key=lambda one: _first(one, _temperature(study, one.pool), setting)).pool
         )
         probe = setting.probe or _probe(study, pool)
         scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
-        made = strategies(
+        pool_strategies = strategies(
             study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=setting.action,
             orders=setting.orders, seed=setting.settings.seed, where=study.where,
         )  # fmt: skip
-        chosen = halved(made.examples, setting.settings.seed)
-        front = front_of(made, chosen, setting.settings)
+        chosen = halved(pool_strategies.examples, setting.settings.seed)
+        front = front_of(pool_strategies, chosen, setting.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
-    extended = study if scored is None else _with_scored(study, made, scored)
-    gains = gains_of(made, front, chosen, setting.settings, extended.scored, _other_pools(study, made, contents))
-    return replace(extended, strategies=made, front=front, chosen=chosen, gains=gains)
+    extended = study if scored is None else _with_scored(study, pool_strategies, scored)
+    gains = gains_of(
+        pool_strategies,
+        front,
+        chosen,
+        setting.settings,
+        extended.scored,
+        _other_pools(study, pool_strategies, contents),
+    )
+    return replace(extended, strategies=pool_strategies, front=front, chosen=chosen, gains=gains)
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
     """The same with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
-    source, setting = pool_strategies.source, study.asked
+    source, setting = pool_strategies.source, study.setting
     first = _first_scored(study.log, verifier, source.pool, pool_strategies.examples["example_id"])
     if first < FEWEST_SCORED:
         return study
@@ -429,37 +436,37 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     """Those of one data set; `every`: all data sets of the log, this one among them."""
     missing = dict[str, str]()
-    found = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
-    taken = _taken(study, every) if study.states else None
-    if taken is None:
+    on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
+    placed = _all_placed(study, every) if study.states else None
+    if placed is None:
         why = f"no model's hidden states of the traces to train on and to report of {study.dataset} are in the log"
         missing |= dict.fromkeys(FITTED, why)
-        return replace(found, suffixes=tuple(_suffixes(study, study.main.pool, None, None)))
-    level = study.asked.settings.level
-    own = place_probes.restricted(taken, taken.of("dataset", study.dataset))
-    pool = _pool(study, own)
-    main = place_probes.restricted(own, own.of("pool", pool))
+        return replace(on_votes, suffixes=tuple(_suffixes(study, study.main.pool, None, None)))
+    level = study.setting.settings.level
+    dataset_traces = place_probes.restricted(placed, placed.of("dataset", study.dataset))
+    pool = _pool(study, dataset_traces)
+    main = place_probes.restricted(dataset_traces, dataset_traces.of("pool", pool))
     few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.at())
-    carried, read = _transfer(study, every, taken, pool, few, missing), _readers(study, pool, missing)
+    transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
     return replace(
-        found,
-        transfer={name: area.interval(level) for name, area in carried.items()},
+        on_votes,
+        transfer={name: area.interval(level) for name, area in transferred.items()},
         readers={name: area.interval(level) for name, area in read.items()},
-        transfer_behind=_behind(carried, study.dataset, level),
+        transfer_behind=_behind(transferred, study.dataset, level),
         readers_behind=_behind(read, study.states, level),
         locations=place_probes.location_map(main, table, level),
-        temperatures=tuple(_temperatures(study, own, few, missing)),
+        temperatures=tuple(_temperatures(study, dataset_traces, few, missing)),
         models=tuple(_models(study, main, missing)),
-        sizes=tuple(place_probes.by_questions(main, fewer, study.asked.seeds, level)),
-        shares=tuple(place_probes.by_share(main, fewer, study.asked.seeds, level)),
+        sizes=tuple(place_probes.by_questions(main, fewer, study.setting.seeds, level)),
+        shares=tuple(place_probes.by_share(main, fewer, study.setting.seeds, level)),
         suffixes=tuple(_suffixes(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
-        notes=tuple(_told(main, pool, few, taken.left_out)),
+        notes=tuple(_ablation_notes(main, pool, few, placed.left_out)),
     )
 
 
-def _taken(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
+def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
     """The traces to train on of all data sets whose states are of one model, and the reported ones of this one."""
     train = pl.concat([matching_or_none(one.log, one.on) for one in every if one.states == study.states])
     return _placed(study, study.states, train)
@@ -469,16 +476,16 @@ def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces |
     """None where either part has no trace of this data set."""
     kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
     most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
-    made = place_probes.placed_traces(study.log, states, train, reported, most, study.asked.settings.seed)
-    if made is None:
+    placed = place_probes.placed_traces(study.log, states, train, reported, most, study.setting.settings.seed)
+    if placed is None:
         return None
-    own = made.of("dataset", study.dataset)
-    return made if (own & made.train).any() and (own & ~made.train).any() else None
+    in_dataset = placed.of("dataset", study.dataset)
+    return placed if (in_dataset & placed.train).any() and (in_dataset & ~placed.train).any() else None
 
 
-def _pool(study: LatentStudy, own: PlacedTraces) -> str:
+def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
     """The pool that verdicts are of where its traces have states, else the one of which most have."""
-    counts = own.keys.filter(pl.Series(~own.train))["pool"].value_counts().sort("count", "pool", descending=True)
+    counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
@@ -497,7 +504,7 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
     return [numbers[at] for at in np.unique(chosen)]
 
 
-def _told(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int) -> Iterator[str]:
+def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int) -> Iterator[str]:
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
     yield f"where many are fitted, {len(few)} places stand for all: {', '.join(_place(main.places[at]) for at in few)}"
@@ -510,62 +517,64 @@ def _place(place: tuple[int, int]) -> str:
 
 
 def _temperatures(
-    study: LatentStudy, own: PlacedTraces, places: Sequence[int], missing: dict[str, str]
+    study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str]
 ) -> Iterator[TemperatureArea]:
     drawn_at = temperatures(study.log)
-    pools = {pool: drawn_at[pool] for pool in own.keys["pool"].unique().sort() if pool in drawn_at}
+    pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
     for pool, degree in sorted(pools.items(), key=lambda one: one[1]):
-        by_degree[degree] = by_degree.get(degree, np.zeros(len(own.right), bool)) | own.of("pool", pool)
+        by_degree[degree] = by_degree.get(degree, np.zeros(len(placed.right), bool)) | placed.of("pool", pool)
     if len(by_degree) < 2:
         missing[TEMPERATURES] = "traces with hidden states were drawn at fewer than two known temperatures"
         return
     names = {f"{degree:g}": degree for degree in by_degree}
     parts = {name: by_degree[degree] for name, degree in names.items()}
-    level, even = study.asked.settings.level, place_probes.as_many(own, parts, study.asked.settings.seed)
-    areas = place_probes.transfer(own, parts, places, trained_on=even)
+    level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
+    areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
     behind = place_probes.own_less(areas, level)
     for (trained, at), area in areas.items():
-        rows, less = int(even[trained].sum()), behind.get((trained, at))
+        rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
 
 
-def _behind(areas: Mapping[str, Influenced], own: str, level: float) -> dict[str, PairedInterval]:
+def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
     """How far one of the areas is above each other one."""
-    if own not in areas:
+    if reference not in areas:
         return {}
-    return {name: areas[own].minus(area, level) for name, area in areas.items() if name != own}
+    return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
 
 
 def _transfer(
-    study: LatentStudy, every: Sequence[LatentStudy], taken: PlacedTraces, pool: str, places: Sequence[int],
+    study: LatentStudy, every: Sequence[LatentStudy], placed: PlacedTraces, pool: str, places: Sequence[int],
     missing: dict[str, str],
 ) -> Mapping[str, Influenced]:  # fmt: skip
     names = [one.dataset for one in every if one.states == study.states]
-    at_pool = taken.of("pool", pool)
-    parts = {name: at_pool & taken.of("dataset", name) for name in names}
-    parts = {name: own for name, own in parts.items() if own.any()}
+    at_pool = placed.of("pool", pool)
+    parts = {name: at_pool & placed.of("dataset", name) for name in names}
+    parts = {name: part for name, part in parts.items() if part.any()}
     if len(parts) < 2:
         missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
-    areas = place_probes.transfer(taken, parts, places, together=True)
+    areas = place_probes.transfer(placed, parts, places, together=True)
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
 def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, Influenced]:
-    train, made = matching_or_none(study.log, study.on), {}
+    train, by_model = matching_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
-        own = placed if placed is None else place_probes.restricted(placed, placed.of("pool", pool))
-        if own is not None and own.train.any() and not own.train.all():
-            made[name] = own
-    if len(made) < 2:
+        in_pool = placed if placed is None else place_probes.restricted(placed, placed.of("pool", pool))
+        if in_pool is not None and in_pool.train.any() and not in_pool.train.all():
+            by_model[name] = in_pool
+    if len(by_model) < 2:
         missing[READERS] = f"no two models' hidden states are of the same traces of `{pool}`"
         return {}
-    common = pl.concat([one.keys["trace_id"].to_frame() for one in made.values()])
-    counts = common.group_by("trace_id").len().filter(pl.col("len") == len(made))["trace_id"]
+    common = pl.concat([reader_traces.keys["trace_id"].to_frame() for reader_traces in by_model.values()])
+    counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
-    for name, one in made.items():
-        alike = place_probes.restricted(one, one.keys["trace_id"].is_in(counts.implode()).to_numpy())
+    for name, reader_traces in by_model.items():
+        alike = place_probes.restricted(
+            reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
+        )
         if alike.train.any() and not alike.train.all():
             table = place_probes.score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
             scores[name], traces = place_probes.joint(table), alike
@@ -578,15 +587,15 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
     """At the last layer, and the tokens at the end of the text that the paper doubles."""
     layer = max(layer for layer, _ in main.places)
-    ends = [at for at, (own, token) in enumerate(main.places) if own == layer and token in (-1, *TOKENS)]
-    places = ends or [at for at, (own, _) in enumerate(main.places) if own == layer]
+    ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
+    places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
     kinds = ["xgboost", "logistic", "mlp"]
     if find_spec("torch") is None:
         missing["the classifier swiglu"] = "it needs the package torch, which the extra `generate` brings"
     else:
         kinds.append("swiglu")
     yield from place_probes.by_model(
-        main, _spread(places, FEW_PLACES), kinds, study.asked.seeds, study.asked.settings.level
+        main, _spread(places, FEW_PLACES), kinds, study.setting.seeds, study.setting.settings.level
     )
 
 
@@ -594,7 +603,7 @@ def _suffixes(
     study: LatentStudy, pool: str, main: PlacedTraces | None, table: np.ndarray | None
 ) -> Iterator[SuffixArea]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
-    traces, level = measured.traces, study.asked.settings.level
+    traces, level = measured.traces, study.setting.settings.level
     size = int(traces.unit.max()) + 1
     scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
     known = ~np.isnan(scores[1]) if scores else np.zeros(len(traces.right), bool)
@@ -617,22 +626,22 @@ def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None
     probe = source.probe if source is not None else None
     scored = {one.pool: one.verifier for one in study.pools}
     verifier = scored.get(probe or pool)
-    told = None
+    entropy = None
     if verifier is not None:
-        level = study.asked.settings.level
-        told = votes_entropy(study.log, verifier, pool=pool, probe=probe, where=study.where, level=level)
-    if told is None:
+        level = study.setting.settings.level
+        entropy = votes_entropy(study.log, verifier, pool=pool, probe=probe, where=study.where, level=level)
+    if entropy is None:
         missing[ENTROPY] = "too few questions have a scored first attempt and several votes beside it"
-    return told
+    return entropy
 
 
 def _votes(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
-    own = _pools_with_several(study)
-    if len({degree for pool, degree in temperatures(study.log).items() if pool in own}) < 2:
+    pools = _pools_with_several(study)
+    if len({degree for pool, degree in temperatures(study.log).items() if pool in pools}) < 2:
         missing[VOTES] = FEW_DEGREES
         return
-    frame = by_temperature(study.log, where=study.where, settings=study.asked.settings)
-    frame = frame.filter(pl.col("metric") == "majority", pl.col("pool").is_in(own), pl.col("estimate").is_not_null())
+    frame = by_temperature(study.log, where=study.where, settings=study.setting.settings)
+    frame = frame.filter(pl.col("metric") == "majority", pl.col("pool").is_in(pools), pl.col("estimate").is_not_null())
     if frame["temperature"].n_unique() < 2:
         missing[VOTES] = FEW_DEGREES
         return

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from replay.studies.kit.cells import interval_of, shown
+from replay.studies.kit.cells import interval_cell, interval_of
 from replay.studies.kit.published import PublishedRow, PublishedWork
-from replay.studies.kit.sheet import Column, Gap, Row, Sheet, Surroundings, Value, intervals, numbers, said_of, words
+from replay.studies.kit.sheet import Captions, Column, Gap, Row, Sheet, Value, intervals, merge_notes, numbers, words
 from replay.studies.latent import study as what
 from replay.studies.latent.study import SELECTING as SELECTED
 from replay.studies.latent.study import LatentStudy
@@ -81,16 +81,16 @@ LEAST_SCORED = 0.9
 
 
 def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
-    return None if signal is None else shown(signal.interval(over, study.asked.settings.level))
+    return None if signal is None else interval_cell(signal.interval(over, study.setting.settings.level))
 
 
 def rewards(studies: Studies) -> list[str]:
     """Further verifiers of the measured pools, by name: reward models, judges and classifiers."""
     names = dict[str, None]()
     for study in studies:
-        for pool in study.shown:
+        for pool in study.table_pools:
             for name in pool.traces.scores:
-                other = study.kinds.get(name) not in NOT_REWARDS and name not in study.asked.verifiers
+                other = study.kinds.get(name) not in NOT_REWARDS and name not in study.setting.verifiers
                 if other and pool.signals[name].traces >= LEAST_SCORED * len(pool.traces.right):
                     names[name] = None
     return sorted(names)
@@ -112,13 +112,13 @@ def _compared(over: str) -> Sheet[LatentStudy]:
             intervals("log-probabilities", LOGPROBS, 3),
         ]
         names = rewards(studies)
-        if over == POOLED and any(study.asked.published for study in studies):
+        if over == POOLED and any(study.setting.published for study in studies):
             areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
             names = [name for name in names if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
         return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
 
     def rows(study: LatentStudy) -> Iterator[Row]:
-        for pool in study.shown:
+        for pool in study.table_pools:
             reflected = pool.of_kind(REFLECTION)
             values = {
                 LILAVE: _area(study, pool.latent, over),
@@ -139,12 +139,12 @@ def _compared(over: str) -> Sheet[LatentStudy]:
         else "The same within questions: mean AUC over those with right and wrong traces",
         ("Pool", "Verifier"), columns, rows, (_logprob_lines, _trace_lines), "Data set",
         number="1" if over == POOLED else "",
-        needed=lambda studies: over == POOLED or not all(pool.single for study in studies for pool in study.shown),
+        needed=lambda studies: over == POOLED or any(not pool.single for one in studies for pool in one.table_pools),
     )  # fmt: skip
 
 
 def _logprob_lines(study: LatentStudy) -> Iterator[str]:
-    for pool in study.shown:
+    for pool in study.table_pools:
         signal = logprobs_of(pool)
         if signal is not None:
             best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprobs else ""
@@ -152,7 +152,7 @@ def _logprob_lines(study: LatentStudy) -> Iterator[str]:
 
 
 def _trace_lines(study: LatentStudy) -> Iterator[str]:
-    for pool in study.shown:
+    for pool in study.table_pools:
         traces = pool.traces
         yield (
             f"pool `{pool.pool}`: {len(traces.right):,} traces of {int(traces.example.max()) + 1:,} questions, "
@@ -170,20 +170,22 @@ def _models_of(studies: Studies) -> list[str]:
 
 
 def _model_columns(studies: Studies) -> list[Column]:
-    published = any(study.asked.published for study in studies)
+    published = any(study.setting.published for study in studies)
     areas = [intervals(label, key, 3) for key, label in MODELS.items()] if published else []
-    own = [name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))]
-    return areas + [intervals(name, f"{name}_auc", 3) for name in own]
+    names = [
+        name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))
+    ]
+    return areas + [intervals(name, f"{name}_auc", 3) for name in names]
 
 
 def _by_model(study: LatentStudy) -> Iterator[Row]:
     values: dict[str, Value] = {}
-    for pool in study.shown:
+    for pool in study.table_pools:
         if pool.pool in study.models:
             name, area = study.models[pool.pool], _area(study, pool.latent)
             for key in (f"{name}_auc", *(key for key in MODELS if _is_of(name, key, MODELS))):
                 values.setdefault(key, area)
-    published_row = _published_row("2", study.dataset) if study.asked.published else {}
+    published_row = _published_row("2", study.dataset) if study.setting.published else {}
     yield Row((), values=values, published=published_row)
 
 
@@ -192,41 +194,41 @@ BY_MODEL = Sheet[LatentStudy](
     ("Each model's traces are scored by a verifier on its own hidden states.",), "Data set", number="2",
 )  # fmt: skip
 
-OWN, OTHER = "phi_lilave_auc", "llama_lilave_auc"
+SAME_MODEL, OTHER_MODEL = "phi_lilave_auc", "llama_lilave_auc"
 
 
 def _readers(study: LatentStudy) -> Iterator[Row]:
     areas, states = study.ablations.readers, study.states
-    published_row = _published_row("3", study.dataset) if study.asked.published else {}
+    published_row = _published_row("3", study.dataset) if study.setting.published else {}
     others = [name for name in areas if name != states]
     for number, name in enumerate(others or [""]):
-        values = {OWN: shown(areas.get(states)), OTHER: shown(areas.get(name))}
+        values = {SAME_MODEL: interval_cell(areas.get(states)), OTHER_MODEL: interval_cell(areas.get(name))}
         yield Row((name,), values=values, published=published_row if not number else {})
 
 
 READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
-    (intervals("states of its own", OWN, 3), intervals("states of the other", OTHER, 3)), _readers,
+    (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _readers,
     (), "Data set", number="3",
 )  # fmt: skip
 
 
 def _tested(studies: Studies) -> list[Column]:
-    published = any(study.asked.published for study in studies)
+    published = any(study.setting.published for study in studies)
     on_datasets = []
     keys = {label: key for key, label in TESTED.items()}
     for study in studies:
         key = keys.pop(WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
 
         def tested(of: LatentStudy, on: LatentStudy = study) -> Value:
-            return shown(on.ablations.transfer.get(of.dataset))
+            return interval_cell(on.ablations.transfer.get(of.dataset))
 
         on_datasets.append(intervals(f"on {study.dataset}", key, 3, tested))
     return on_datasets + [numbers(f"on {label}", key) for label, key in keys.items() if published]
 
 
 def _trained(study: LatentStudy) -> Iterator[Row]:
-    yield Row((), study, published=_published_transfer(study.dataset) if study.asked.published else {})
+    yield Row((), study, published=_published_transfer(study.dataset) if study.setting.published else {})
 
 
 TRANSFER = Sheet[LatentStudy](
@@ -239,8 +241,8 @@ PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
 
 
 def _signals(study: LatentStudy) -> Iterator[Row]:
-    level = study.asked.settings.level
-    for pool in study.shown:
+    level = study.setting.settings.level
+    for pool in study.table_pools:
         for key, one in pool.signals.items():
             if not one.traces:
                 continue
@@ -248,9 +250,9 @@ def _signals(study: LatentStudy) -> Iterator[Row]:
             values["auc_within"] = None if pool.single else _area(study, one, WITHIN)
             if one is not pool.latent:
                 for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
-                    less = pool.less(one, over, level)
-                    values[name] = shown(less) if over == POOLED or not pool.single else None
-            yield Row((pool.pool, one.told(key)), values=values)
+                    less = pool.minus(one, over, level)
+                    values[name] = interval_cell(less) if over == POOLED or not pool.single else None
+            yield Row((pool.pool, one.label(key)), values=values)
 
 
 EVERY_SIGNAL = Sheet[LatentStudy](
@@ -274,7 +276,7 @@ def _verdicts(study: LatentStudy) -> Iterator[Row]:
     for one in study.verdicts:
         values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
         if one.difference is not None:
-            values["difference"] = shown(one.difference, POINTS)
+            values["difference"] = interval_cell(one.difference, POINTS)
         yield Row((question(one),), values=values)
 
 
@@ -284,7 +286,7 @@ def question(one: Verdict) -> str:
 
 
 def _interval_lines(study: LatentStudy) -> Iterator[str]:
-    level = f"{100 * study.asked.settings.level:g} %"
+    level = f"{100 * study.setting.settings.level:g} %"
     yield (
         f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
         "It is of paired differences, by question or cluster, and holds for all log-probabilities, or all settings of "
@@ -315,9 +317,9 @@ def _conditional(study: LatentStudy) -> Iterator[Row]:
     gains = study.gains
     rivals = gains.elsewhere or (None,) * len(gains.coin)
     for one, coin, rival in zip(gains.conditional, gains.coin, rivals, strict=True):
-        values: dict[str, Value] = {"over_coin": shown(coin.difference, POINTS)}
+        values: dict[str, Value] = {"over_coin": interval_cell(coin.difference, POINTS)}
         if rival is not None:
-            values |= {"best_pool": rival.pool, "over_best": shown(rival.difference, POINTS)}
+            values |= {"best_pool": rival.pool, "over_best": interval_cell(rival.difference, POINTS)}
         yield Row((one.below,), one, values)
 
 
@@ -394,11 +396,13 @@ def _fitted(
 ) -> Sheet[LatentStudy]:  # fmt: skip
     """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
 
-    def told(study: LatentStudy) -> Sequence[str]:
+    def missing_notes(study: LatentStudy) -> Sequence[str]:
         reason = study.ablations.missing.get(missing)
         return [] if reason is None else [f"no rows: {reason}"]
 
-    return Sheet(name, title, tuple(heads), columns, rows, (*notes, told), "Data set", optional=True, printed=printed)
+    return Sheet(
+        name, title, tuple(heads), columns, rows, (*notes, missing_notes), "Data set", optional=True, printed=printed
+    )
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
@@ -411,7 +415,7 @@ def _temperatures(study: LatentStudy) -> Iterator[Row]:
     areas = study.ablations.temperatures
     for trained in sorted({one.trained for one in areas}):
         group = [one for one in areas if one.trained == trained]
-        values = {f"measured_{one.measured:g}": shown(one.area) for one in group}
+        values = {f"measured_{one.measured:g}": interval_cell(one.area) for one in group}
         yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
@@ -420,12 +424,12 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
     for one in ablations.temperatures:
         if one.behind is not None:
             heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
-            yield Row(heads, values={"auc": shown(one.area), "behind": shown(one.behind)})
+            yield Row(heads, values={"auc": interval_cell(one.area), "behind": interval_cell(one.behind)})
     for name, less in ablations.transfer_behind.items():
-        values = {"auc": shown(ablations.transfer[name]), "behind": shown(less)}
+        values = {"auc": interval_cell(ablations.transfer[name]), "behind": interval_cell(less)}
         yield Row(("data set", name, study.dataset), values=values)
     for name, less in ablations.readers_behind.items():
-        values = {"auc": shown(ablations.readers[name]), "behind": shown(less)}
+        values = {"auc": interval_cell(ablations.readers[name]), "behind": interval_cell(less)}
         yield Row(("states", name, study.states), values=values)
 
 
@@ -524,14 +528,14 @@ NO_REFLECTION = "no verifier of kind `reflection` scored these traces"
 NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
-def surroundings(studies: Sequence[LatentStudy]) -> Surroundings[LatentStudy]:
+def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
     """Of the tables of these data sets."""
-    settings = studies[0].asked.settings
+    settings = studies[0].setting.settings
     drawn = (
         f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
         f"{settings.resamples:,} resamples, seed {settings.seed}."
     )
-    return Surroundings(
+    return Captions(
         simulated=any(study.simulated for study in studies),
         dataset="dataset",
         below=lambda sheet, parts, published: [drawn],
@@ -543,8 +547,8 @@ def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
     """Why cells are dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
-    if own := rewards(studies):
-        yield Gap("a verifier has a dash where it did not score the traces", frozenset(own))
+    if reward_names := rewards(studies):
+        yield Gap("a verifier has a dash where it did not score the traces", frozenset(reward_names))
     yield Gap(
         "a model or verifier of the paper has a dash where the log has none of this name",
         frozenset({*MODELS, *REWARDS}),
@@ -552,10 +556,10 @@ def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
     if models := {f"{name}_auc" for study in studies for name in study.models.values()}:
         yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
     tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
-    for part, columns in ((what.READERS, {OWN, OTHER}), (what.TRANSFER, tested)):
-        yield from (Gap(line, frozenset(columns)) for line in said_of(studies, partial(_why, part=part)))
+    for part, columns in ((what.READERS, {SAME_MODEL, OTHER_MODEL}), (what.TRANSFER, tested)):
+        yield from (Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_why, part=part)))
 
 
 def _why(study: LatentStudy, part: str) -> list[str]:
-    nothing = f"the log has nothing to compare on `{study.dataset}`" if study.asked.ablations else NOT_FITTED
+    nothing = f"the log has nothing to compare on `{study.dataset}`" if study.setting.ablations else NOT_FITTED
     return [study.ablations.missing.get(part, nothing)]

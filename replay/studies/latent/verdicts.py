@@ -42,7 +42,7 @@ class SignalAreas:
     def traces(self) -> int:
         return int((~np.isnan(self.score)).sum())
 
-    def told(self, key: str) -> str:
+    def label(self, key: str) -> str:
         """Its name in words, of a suffix with how its length was chosen; `key`: what it is among the signals."""
         return self.name if key == self.name else f"{self.name} ({key})"
 
@@ -52,8 +52,8 @@ class SignalAreas:
 
     def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
         """How far an area is above one half."""
-        own = self.areas[over]
-        return own.minus(Influenced(HALF, np.zeros_like(own.influence), own.units), level, self.widened)
+        area = self.areas[over]
+        return area.minus(Influenced(HALF, np.zeros_like(area.influence), area.units), level, self.widened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,8 @@ class MeasuredPool:
 
     def of_kind(self, *kinds: str) -> list[str]:
         """Verifiers of some kinds, the best first."""
-        found = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
-        return sorted(found, key=lambda name: -self.signals[name].areas[POOLED].estimate)
+        names = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
+        return sorted(names, key=lambda name: -self.signals[name].areas[POOLED].estimate)
 
     def over_random(self, level: float = 0.95) -> PairedInterval:
         """How much more often the trace with its highest score is right than a random one of the same question."""
@@ -104,13 +104,13 @@ class MeasuredPool:
         best, random = (mean_of(one, traces.unit[first], size) for one in picks(traces, self.latent.score, len(units)))
         return best.minus(random, level, self.latent.widened)
 
-    def less(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
+    def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
         """How far the verifier's area is above another signal's, on the traces that both score."""
-        own, widened = self.latent, max(self.latent.widened, other.widened)
-        both = ~np.isnan(own.score) & ~np.isnan(other.score)
+        latent, widened = self.latent, max(self.latent.widened, other.widened)
+        both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
             one.areas if both.sum() == one.traces else _areas(self.traces, np.where(both, one.score, np.nan))
-            for one in (own, other)
+            for one in (latent, other)
         )
         return first[over].minus(second[over], level, widened)
 
@@ -120,14 +120,14 @@ def measured(
     kinds: Mapping[str, str], untrained: str,
 ) -> MeasuredPool:  # fmt: skip
     """Every signal of the traces that a verifier scored, each on those that it has a value of."""
-    own = _among(traces, ~np.isnan(traces.scores[verifier]))
-    lengths = suffix_lengths(own, train)
-    found = {}
-    for one in signals_of(own, train, untrained, lengths):
+    scored = _among(traces, ~np.isnan(traces.scores[verifier]))
+    lengths = suffix_lengths(scored, train)
+    signals = {}
+    for one in signals_of(scored, train, untrained, lengths):
         of_suffix = one.remark in (BEST_SUFFIX, HONEST)
-        areas = SignalAreas(one.name, one.score, _areas(own, one.score), one.widened, one.remark)
-        found[one.remark if of_suffix else one.name] = areas
-    return MeasuredPool(traces.pool, temperature, verifier, own, train, found, kinds)
+        areas = SignalAreas(one.name, one.score, _areas(scored, one.score), one.widened, one.remark)
+        signals[one.remark if of_suffix else one.name] = areas
+    return MeasuredPool(traces.pool, temperature, verifier, scored, train, signals, kinds)
 
 
 def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
@@ -150,13 +150,13 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
 
 def kinds_of(log: Log) -> dict[str, str]:
     """What kind each verifier is of, as the manifest says: `logprob`, `reflection`, `judge`, `fitted` and so on."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for part in source_parts(log.manifest.source if log.manifest is not None else None):
         section = part.get("verifiers")
         for name, entry in section.items() if isinstance(section, Mapping) else ():
             if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str):
-                found[name] = entry["kind"]
-    return found
+                kinds[name] = entry["kind"]
+    return kinds
 
 
 def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
@@ -210,7 +210,7 @@ class Gains:
 class _Pair:
     """Correctness of two strategies on the same examples (E,) each, and the setting that they are of."""
 
-    made: Gain
+    gain: Gain
     first: np.ndarray
     second: np.ndarray
 
@@ -222,7 +222,7 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
     level = simultaneous_level([one.first - one.second for one in pairs], cluster=unit, settings=settings)
     raised = replace(settings, level=level)
     return tuple(
-        replace(one.made, difference=paired_interval(one.first, one.second, cluster=unit, settings=raised))
+        replace(one.gain, difference=paired_interval(one.first, one.second, cluster=unit, settings=raised))
         for one in pairs
     )
 
@@ -306,10 +306,10 @@ def gains_of(
     """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all;
     `others`: of further pools on the same examples.
     """
-    own = strategies if scored is None else scored
+    selecting = strategies if scored is None else scored
     conditional, coin, elsewhere = _conditional_gains(strategies, front, chosen, settings, others or {})
     return Gains(
-        _selecting_gains(own, WEIGHTED, settings), _selecting_gains(own, BEST, settings), conditional, coin,
+        _selecting_gains(selecting, WEIGHTED, settings), _selecting_gains(selecting, BEST, settings), conditional, coin,
         elsewhere, _oracle_gaps(strategies, chosen, settings),
     )  # fmt: skip
 
@@ -431,7 +431,7 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
         if why:
             yield Verdict(_VerdictOn.LOGPROBS, Answer.UNASKED, over, why=why)
         else:
-            yield _beats_all(over, [(one.told(name), pool.less(one, over, raised)) for name, one in against])
+            yield _beats_all(over, [(one.label(name), pool.minus(one, over, raised)) for name, one in against])
 
 
 def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
@@ -445,14 +445,18 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
 
 def _of_strategies(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
-    for question, found, why in (
+    for question, question_gains, why in (
         (_VerdictOn.WEIGHTED, gains.weighted, negative),
         (_VerdictOn.BEST, gains.best, NO_SCORES),
         (_VerdictOn.CONDITIONAL, gains.conditional, NO_PROBE),
         *([(_VerdictOn.ELSEWHERE, gains.elsewhere, "")] if gains.elsewhere else []),
         (_VerdictOn.COIN, gains.coin, NO_PROBE),
     ):
-        yield _gain_verdict(question, found) if found else Verdict(question, Answer.UNASKED, why=unserved or why)
+        yield (
+            _gain_verdict(question, question_gains)
+            if question_gains
+            else Verdict(question, Answer.UNASKED, why=unserved or why)
+        )
     if not gains.oracle:
         yield Verdict(_VerdictOn.ORACLE, Answer.UNASKED, why=unserved or ONE_SAMPLE)
         return

@@ -17,14 +17,14 @@ from toolkit.errors import listed
 
 def _band_panels(
     band: pl.DataFrame | None,
-    shown: Sequence[tuple[str, str, float]],
+    metrics: Sequence[tuple[str, str, float]],
     mark: float | None,
     from_zero: bool = False,
     least: float = 0.0,
 ) -> list[show.PlottedBand]:
     """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
-    made = [_band_panel(band, *one, mark, from_zero, least) for one in shown] if band is not None else []
-    return [panel for panel in made if panel is not None and any(panel.estimate)]
+    panels = [_band_panel(band, *one, mark, from_zero, least) for one in metrics] if band is not None else []
+    return [panel for panel in panels if panel is not None and any(panel.estimate)]
 
 
 def _band_panel(
@@ -42,8 +42,8 @@ def _band_panel(
     """
     rate = band.filter(pl.col("metric") == RATE)
     place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
-    own = band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
-    far = (row for row in own.iter_rows(named=True) if place[row["threshold"]] >= least)
+    metric_rows = band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
+    far = (row for row in metric_rows.iter_rows(named=True) if place[row["threshold"]] >= least)
     rows = sorted(far, key=lambda row: place[row["threshold"]])
     if not rows:
         return None
@@ -63,7 +63,7 @@ def _band_panel(
 def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.served(study.named.oracles))]
+    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.named.oracles))]
     cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in rows}
     return list(_frontier_points(cells, study.named.base, diagnostic).values())
 
@@ -71,7 +71,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
     named = study.named
-    names = study.served([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
+    names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
     cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
     return [bar for bar in cells if None not in bar]
 

@@ -12,9 +12,9 @@ from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
-from replay.studies.kit.cells import told_left_out
-from replay.studies.kit.report import StudyReport, drawable, drawn, filed, record_of, told_intervals, told_log
-from replay.studies.kit.sheet import said_of
+from replay.studies.kit.cells import left_out_note
+from replay.studies.kit.report import StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
+from replay.studies.kit.sheet import merge_notes
 from replay.studies.recovery.figures import FIGURES, missing_figures
 from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
 from replay.studies.recovery.tables import tables
@@ -42,7 +42,7 @@ def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     for study in studies:
         alone = len(studies) == 1
         yield from study.warnings(alone)
-        yield from (f"{'' if alone else f'{study.dataset}: '}{text}" for text in told_left_out(study.result.excluded))
+        yield from (f"{'' if alone else f'{study.dataset}: '}{text}" for text in left_out_note(study.result.excluded))
 
 
 @checks_arguments()
@@ -103,10 +103,10 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was replayed"] = said_of(studies, _replayed)
+    words["What was replayed"] = merge_notes(studies, _replayed)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
-        words[f"Notes, {study.dataset}"] = [*told_left_out(study.result.excluded), *map(str, study.notes)]
+        words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_TOLD] if cases else []
     words["What could not be done"] = undone
@@ -120,7 +120,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
         left_out_by="dataset",
         files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
-        told=[*_screen_lines(studies), *undone],
+        lead=[*_screen_lines(studies), *undone],
         simulated=simulated,
         parts=studies,
     )
@@ -128,7 +128,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
 
 def record(study: DatasetStudy) -> dict[str, Any]:
     """What the study adds to the record of the run, its verdict among it."""
-    setting, roles = study.asked, study.roles
+    setting, roles = study.setting, study.roles
     return {
         "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
         "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
@@ -139,8 +139,8 @@ def record(study: DatasetStudy) -> dict[str, Any]:
 
 def _replayed(study: DatasetStudy) -> Iterator[str]:
     """The same in words, for people."""
-    setting, roles, provenance = study.asked, study.roles, study.result.provenance
-    yield told_log(provenance, study.simulated)
+    setting, roles, provenance = study.setting, study.roles, study.result.provenance
+    yield log_line(provenance, study.simulated)
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"
     yield f"gates are fitted on {setting.on}, and their thresholds chosen on {setting.tune}"
     yield f"base attempts: pool `{roles.base}`; revised by {listed(roles.actions)}"
@@ -148,5 +148,5 @@ def _replayed(study: DatasetStudy) -> Iterator[str]:
     yield f"longer budgets: {listed(roles.budgets) or 'none'}"
     votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())
     yield f"votes: {'; '.join(votes) or 'none'}"
-    yield f"margin of the recommendation: {100 * setting.margin:g} points; {told_intervals(provenance)}"
+    yield f"margin of the recommendation: {100 * setting.margin:g} points; {intervals_line(provenance)}"
     yield "`run.json` holds all of this, the gates, the policies and the versions"

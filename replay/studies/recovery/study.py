@@ -37,7 +37,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.studies.kit.cells import cell, estimate, notes_beyond, shown, warnings_of
+from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
 from toolkit.show import ShownInterval
@@ -98,8 +98,8 @@ class InterventionRoles:
     @property
     def every_gate(self) -> tuple[NamedGate, ...]:
         """The gates that act, each with those beside it."""
-        found = (*self.gates.values(), *self.rivals)
-        return tuple(sorted(found, key=lambda gate: self.actions.index(gate.action)))
+        gates = (*self.gates.values(), *self.rivals)
+        return tuple(sorted(gates, key=lambda gate: self.actions.index(gate.action)))
 
     @property
     def primary(self) -> GateFile | None:
@@ -112,8 +112,8 @@ class InterventionRoles:
 
     def cheap(self, action: str) -> str:
         """The policy of an action's own gate on cheap features; empty where there is none."""
-        own = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
-        return next(own, "")
+        policies = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
+        return next(policies, "")
 
     @property
     def first(self) -> Sample:
@@ -138,7 +138,7 @@ class InterventionRoles:
         """Votes over the samples of a pool, by size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-                   against=self.first.name, width=self.together)
+                   against=self.first.name, width=self.together, expected=True)
             for size in sizes
         ]  # fmt: skip
 
@@ -164,7 +164,7 @@ class InterventionRoles:
         `pools` are policies of first attempts by their pool, `there` those that revise the base attempt by action;
         where `ruled`, the one with `gate` and the primary action is among them.
         """
-        named, made = list(pools.values()), list[Policy]()
+        named, policies = list(pools.values()), list[Policy]()
         for pool in pools:
             acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
             for action, more in crossed(pool, acts, gate).items():
@@ -172,8 +172,8 @@ class InterventionRoles:
                     named += there[action]
                     more = [] if ruled and action == self.action else more[1:]
                 named += [policy.name for policy in more]
-                made += more
-        return tuple(named), made
+                policies += more
+        return tuple(named), policies
 
     def record(self) -> dict[str, Any]:
         return {
@@ -195,18 +195,19 @@ class _ChosenRoles:
     fitting: GateFitting
 
 
-def _choose_all(log: Log, asked: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
+def _choose_all(log: Log, setting: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
     """The choice of every data set: its own, with the cheap gates of the others, or one for all where `pooled`."""
-    if asked.pooled:
-        return dict.fromkeys(datasets, choose(log, asked))
-    own = {name: choose(log, asked, name) for name in datasets}
+    if setting.pooled:
+        return dict.fromkeys(datasets, choose(log, setting))
+    choices = {name: choose(log, setting, name) for name in datasets}
     return {
-        name: _with_others(log, asked, one, [own[other] for other in own if other != name]) for name, one in own.items()
+        name: _with_others(log, setting, one, [choices[other] for other in choices if other != name])
+        for name, one in choices.items()
     }
 
 
 def _with_others(
-    log: Log, asked: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
+    log: Log, setting: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
 ) -> _ChosenRoles:
     notes: list[str] = []
     more = list[NamedGate]()
@@ -214,38 +215,38 @@ def _with_others(
         fitting = replace(there.fitting, notes=notes)
         more += gate_set.transferred(fitting, here.roles.every_gate, there.roles.every_gate)
     if here.dataset is not None:
-        refuse_seen(log, [gate.file for gate in more], of_dataset(asked.where, here.dataset))
+        refuse_seen(log, [gate.file for gate in more], of_dataset(setting.where, here.dataset))
     roles = replace(here.roles, rivals=(*here.roles.rivals, *more))
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
 
-def choose(log: Log, asked: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
+def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
     """Choose pools and actions, screen the actions, fit the gates: on a data set's own examples, or on all."""
-    refuse_seen(log, asked.gates, asked.where, frozen=True)
+    refuse_seen(log, setting.gates, setting.where, frozen=True)
     contents = read_contents(log)
-    check_gates(asked.gates, contents, asked.base, asked.action)
-    named, action = asked.base, asked.action
-    for gate in asked.gates[:1]:
+    check_gates(setting.gates, contents, setting.base, setting.action)
+    named, action = setting.base, setting.action
+    for gate in setting.gates[:1]:
         named, action = named or gate.base, action or gate.action
-    base, actions = attempts.base_and_actions(log, contents, named, asked.action)
+    base, actions = attempts.base_and_actions(log, contents, named, setting.action)
     left_out = contents.opaque | contents.partly_opaque | contents.whole
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
-    budgets, note = attempts.budget_pools(log, contents, base, asked.budgets, samples)
-    given = [(one.action, one.base, one.pool) for one in asked.gates]
-    pools = attempts.revision_pools(contents, base, asked.pools, given)
-    scopes = gate_set.scopes_of(log, asked.rows, dataset)
-    where = asked.where if dataset is None else of_dataset(asked.where, dataset)
+    budgets, note = attempts.budget_pools(log, contents, base, setting.budgets, samples)
+    gate_scopes = [(one.action, one.base, one.pool) for one in setting.gates]
+    pools = attempts.revision_pools(contents, base, setting.pools, gate_scopes)
+    scopes = gate_set.scopes_of(log, setting.rows, dataset)
+    where = setting.where if dataset is None else of_dataset(setting.where, dataset)
     known = action is not None or len(actions) == 1
-    screened, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, asked.settings)
+    screened, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
     action = action or attempts.best_action(screened.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = gate_set.cheap_gates(fitting, actions)
-    gates, beside = gate_set.given_gates(asked.gates, cheap)
+    gates, beside = gate_set.given_gates(setting.gates, cheap)
     rivals = [*beside, *gate_set.rival_gates(fitting, action, actions, contents, FEATURE_RULES)]
-    refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in asked.gates], where)
+    refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in setting.gates], where)
     roles = InterventionRoles(
         base, budgets, action, actions, gates, tuple(rivals), samples, attempts.token_limits(log),
-        together=asked.together, screened_apart=not refused, pools=pools,
+        together=setting.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = gate_set.missing_rules(contents, FEATURE_RULES, action, action in gates)
     return _ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
@@ -262,11 +263,11 @@ def _with_equal_votes(
     return replace(roles, samples=equal_sizes(log, roles.first, rivals, voters, where, seed))
 
 
-def how_chosen(asked: InterventionSetting, roles: InterventionRoles) -> str:
+def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
     """How the primary action was chosen."""
-    if asked.action is not None:
+    if setting.action is not None:
         return "named"
-    if asked.gates:
+    if setting.gates:
         return "that of the first gate file"
     if len(roles.actions) == 1:
         return "the only one"
@@ -328,7 +329,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
     longer = {pool: policy.name for pool, policy in budgets.items()}
-    there = {action: [policy.name for policy in found] for action, found in acting.items()}
+    there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
     gate = gate_set.cut_off() if "finish_reason" in contents.trace_columns else None
     joint, more = roles.crossed(gate, {roles.base: base.name, **longer}, there, TRUNCATION in rules)
@@ -345,7 +346,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
         rivals=tuple(gate.policy for gate in roles.rivals),
         joint=joint,
     )
-    every = [policy for found in acting.values() for policy in found]
+    every = [policy for policies in acting.values() for policy in policies]
     beside = [*map(roles.gated, roles.rivals), *rules.values(), *headroom.values()]
     return (base, *budgets.values(), *every, *beside, *voters, *more), named
 
@@ -396,7 +397,7 @@ class DatasetStudy:
 
     result: Result
     dataset: str
-    asked: InterventionSetting
+    setting: InterventionSetting
     roles: InterventionRoles
     named: PolicyNames
     curve: pl.DataFrame | None
@@ -421,9 +422,9 @@ class DatasetStudy:
             "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
             "actions": named.always.values(), "votes": named.samples,
         }  # fmt: skip
-        outcomes = {part: {name: self.values(name) for name in self.served(names)} for part, names in parts.items()}
+        outcomes = {part: {name: self.values(name) for name in self.replayed(names)} for part, names in parts.items()}
         base = named.base, self.values(named.base)
-        return weigh(base, **outcomes, margin=self.asked.margin, cluster=self.cluster, settings=self.settings)
+        return weigh(base, **outcomes, margin=self.setting.margin, cluster=self.cluster, settings=self.settings)
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
@@ -431,7 +432,7 @@ class DatasetStudy:
 
     def caveats(self) -> Iterator[str]:
         """Why the verdict may be too good."""
-        return caveats(self.roles, bool(self.served(self.named.unfitted)))
+        return caveats(self.roles, bool(self.replayed(self.named.unfitted)))
 
     @property
     def simulated(self) -> bool:
@@ -441,12 +442,12 @@ class DatasetStudy:
     def policies(self) -> tuple[str, ...]:
         return tuple(policy.name for policy in self.result.policies)
 
-    def served(self, names: Iterable[str]) -> list[str]:
+    def replayed(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self.policies]
 
     @property
     def settings(self) -> Settings:
-        return self.asked.settings
+        return self.setting.settings
 
     @cached_property
     def cluster(self) -> np.ndarray:
@@ -471,7 +472,7 @@ class DatasetStudy:
     def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
-        return shown(limits)
+        return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
@@ -479,19 +480,19 @@ class DatasetStudy:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
-        return shown(difference, scale), difference.p_value
+        return interval_cell(difference, scale), difference.p_value
 
     def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
         """By how many percent the first policy's mean is lower; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
-        return shown(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
+        return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
         """For every intervention, the vote for as many tokens: the largest one that costs no more."""
         paid, spent = (
-            {one: float(self.values(one)["total_tokens"].mean()) for one in self.served(names)}
+            {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
         )
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
@@ -578,9 +579,9 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     """
     roles, ids = study.roles, study.result.examples["example_id"].to_list()
     for action in roles.primary_first:
-        for always in study.served([roles.always(action).name]):
+        for always in study.replayed([roles.always(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
-            acted, taken = study.values([*study.served(gates), always][0])["intervened"] > 0, study.values(always)
+            acted, taken = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
             pool = roles.pools[action, roles.base]
             yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
 

@@ -20,12 +20,12 @@ from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogge
 from replay.studies.kit.published import PublishedRow
 from replay.studies.kit.sheet import (
     DATASET,
+    Captions,
     Column,
     Gap,
+    PublishedColumn,
     Row,
     Sheet,
-    Surroundings,
-    Theirs,
     Value,
     beside,
     intervals,
@@ -47,17 +47,17 @@ def _heading(metric: str) -> str:
     return metric_column(metric).heading
 
 
-ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", shown=100)
+ACCURACY = intervals(_heading("accuracy"), "accuracy", 1, metric="accuracy", factor=100)
 PUBLISHED_ACCURACY = beside(ACCURACY, "accuracy_pct", "published %", "published_accuracy_pct")
 PLAIN_ACCURACY = replace(ACCURACY, form=Number(1, 100))
 TOTAL_TOKENS = intervals("total tokens", "total_tokens", 0, metric="total_tokens")
 PLAIN_TOTAL_TOKENS = replace(TOTAL_TOKENS, form=Number(0))
-ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", shown=100)
+ACTS_ON = numbers("acts on %", "intervention_rate", 1, metric="intervention_rate", factor=100)
 CALLS = numbers(_heading("calls"), "calls", metric="calls", drop=4)
 ACTION_TOKENS = numbers("action tokens", "action_tokens", 0, metric="action_tokens", drop=3)
 FINALIZERS = numbers("finalizers", "finalizers", metric="finalizers", drop=5)
-FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", shown=100)
-FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", shown=100)
+FIXES = numbers(_heading("fix_rate"), "fix_rate", metric="fix_rate", factor=100)
+FLIPS = numbers(_heading("flip_rate"), "flip_rate", metric="flip_rate", factor=100)
 SECONDS = tuple(numbers(name, name) for name in ("mean", "p50", "p95", "p99"))
 
 
@@ -98,8 +98,8 @@ class StudyPolicy:
         return self.study.cell(self.policy, metric, scale)
 
     def number(self, metric: str) -> float | None:
-        found = self.cell(metric)
-        return None if found is None else found.estimate
+        cell = self.cell(metric)
+        return None if cell is None else cell.estimate
 
     @property
     def base(self) -> StudyPolicy:
@@ -122,7 +122,9 @@ PAIRED_COLUMNS = (
     words("what", "metric"),
     replace(
         intervals("difference", "difference", signed=True),
-        theirs=Theirs("difference", "published", "published", NumberWithInterval(2, signed=True), apart=True),
+        published_column=PublishedColumn(
+            "difference", "published", "published", NumberWithInterval(2, signed=True), apart=True
+        ),
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
@@ -142,25 +144,31 @@ class _Comparison:
         """The difference with its interval and its p-value, beside the published one."""
         what, scale = COMPARED[self.metric]
         if self.metric == SAVED:
-            found, p_value = run.reduction(self.first, self.second, "action_tokens"), None
+            difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
-            found, p_value = run.paired(self.first, self.second, self.metric, scale)
-        theirs = ShownInterval.of(tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high")))
-        values = {"metric": what, "difference": found, "p_value": p_value}
-        return Row((self.first, self.second), values=values, published={"difference": theirs, "p": published.get("p")})
+            difference, p_value = run.paired(self.first, self.second, self.metric, scale)
+        published_difference = ShownInterval.of(
+            tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
+        )
+        values = {"metric": what, "difference": difference, "p_value": p_value}
+        return Row(
+            (self.first, self.second),
+            values=values,
+            published={"difference": published_difference, "p": published.get("p")},
+        )
 
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:
     """The policies of the main table, those that were served."""
     named = study.named
-    found = [(named.base, BASE, "")]
+    rows = [(named.base, BASE, "")]
     for action, policy in named.always.items():
-        found += [(policy, ALWAYS, action)]
-        found += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
-    found += [(policy, RULED, study.roles.action) for policy in named.unfitted]
-    found += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
-    found += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
-    return [StudyPolicy(study, *one) for one in found if one[0] in study.policies]
+        rows += [(policy, ALWAYS, action)]
+        rows += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
+    rows += [(policy, RULED, study.roles.action) for policy in named.unfitted]
+    rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
+    rows += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
+    return [StudyPolicy(study, *one) for one in rows if one[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
@@ -183,8 +191,8 @@ def comparisons(study: DatasetStudy) -> list[_Comparison]:
 
     Every intervention has a row with the vote for as many tokens.
     """
-    served = set(study.policies)
-    return [one for one in _comparisons(study) if {one.first, one.second} <= served]
+    policies = set(study.policies)
+    return [one for one in _comparisons(study) if {one.first, one.second} <= policies]
 
 
 def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
@@ -194,11 +202,11 @@ def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
 
 def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
     named = study.named
-    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
-    longest = list(told)[-1:]
+    labels = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
+    longest = list(labels)[-1:]
     for action in (one for one in study.roles.primary_first if one in named.selective):
         gated, always, verify = named.selective[action], named.always[action], published.verb(action)
-        words = {"verify": verify or action.replace("_", " "), "longest": "".join(told[one] for one in longest)}
+        words = {"verify": verify or action.replace("_", " "), "longest": "".join(labels[one] for one in longest)}
         yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
             _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
@@ -206,8 +214,8 @@ def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
     for rule in named.unfitted:
         yield from (_Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
         yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
-    for lower, upper in itertools.pairwise([named.base, *told]):
-        yield _Comparison(upper, lower, "correct", f"accuracy, {told[upper]} minus {told.get(lower, 'base 4096')}")
+    for lower, upper in itertools.pairwise([named.base, *labels]):
+        yield _Comparison(upper, lower, "correct", f"accuracy, {labels[upper]} minus {labels.get(lower, 'base 4096')}")
         if lower != named.base:  # which flips nothing of its own
             yield _Comparison(upper, lower, "flip")
         yield _Comparison(upper, lower, "total_tokens")
@@ -280,7 +288,7 @@ GATE_COLUMNS = (
     intervals("action tokens minus those of the cheap gate", "action_tokens_minus_cheap", 0, signed=True, drop=1),
     numbers("AUROC", "auroc", 3), numbers("AUPRC", "auprc", 3, drop=5), numbers("Brier", "brier", 4, drop=6),
     numbers("ECE", "ece", 4, drop=5), numbers("threshold chosen here", "diagnostic_threshold", 4, drop=8),
-    numbers("its accuracy %", "diagnostic_accuracy", 1, shown=100, drop=7),
+    numbers("its accuracy %", "diagnostic_accuracy", 1, factor=100, drop=7),
 )  # fmt: skip
 GATES = Sheet[DatasetStudy](
     "gates", "Gates", ("action", "gate"), GATE_COLUMNS, _gates,
@@ -315,7 +323,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
     every = [named.always.get(action, ""), named.primary, *trees, *named.rules, *study.matched, *named.oracles]
     paper = _paper_rules(study)
-    for policy in study.served(every):
+    for policy in study.replayed(every):
         compared = named.primary in study.policies and policy != named.primary
         ahead = study.paired(policy, named.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
@@ -329,9 +337,9 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
     named, action = study.named, study.roles.action
     if published.verb(action) != "verify":
         return {}
-    told = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
-    told |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
-    names = {policy: told.get(of, "") for policy, of in named.oracles.items()}
+    labels = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
+    labels |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
+    names = {policy: labels.get(of, "") for policy, of in named.oracles.items()}
     names |= dict.fromkeys(study.matched[:1], "oracle at matched rate")
     names |= {policy: rule for policy, rule in named.rules.items() if rule in FEATURE_RULES}
     return names | {named.primary: "cheap features", named.always.get(action, ""): "always verify"}
@@ -373,8 +381,8 @@ def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
         ),
         beside(FIXES, "fix_pct", "published fixes %", "published_fix_pct"),
         beside(FLIPS, "flip_pct", "published flips %", "published_flip_pct"),
-        numbers("finalizer %", "finalizer_rate", shown=100, drop=2),
-        numbers("truncated %", "truncation_rate", shown=100, drop=2),
+        numbers("finalizer %", "finalizer_rate", factor=100, drop=2),
+        numbers("truncated %", "truncation_rate", factor=100, drop=2),
         beside(replace(ACTION_TOKENS, drop=0), "action_tokens", "published tokens", "published_tokens", 0),
     ]  # fmt: skip
 
@@ -389,7 +397,7 @@ SCREENING = Sheet[DatasetStudy](
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
     pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
-    for policy in study.served(pools):
+    for policy in study.replayed(pools):
         other = published.published_budget(study.dataset, limit(study, pools[policy]))
         yield Row((policy,), StudyPolicy(study, policy), published=other)
 
@@ -397,8 +405,8 @@ def _budgets(study: DatasetStudy) -> Iterator[Row]:
 BUDGETS = Sheet[DatasetStudy](
     "budgets", "Initial budgets", (TableColumn("initial budget", key="policy"),),
     (
-        PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", shown=100),
-        beside(numbers("truncated %", "truncated", 1, metric="truncated", shown=100),
+        PUBLISHED_ACCURACY, TOTAL, numbers("finalizer %", "finalizers", 1, metric="finalizers", factor=100),
+        beside(numbers("truncated %", "truncated", 1, metric="truncated", factor=100),
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
         replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
     ),
@@ -416,7 +424,7 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
     "calibration", "Calibration of the gates", ("action", "gate", TableColumn("scores", key="bin")),
     (
         numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
-        intervals("repaired %", "repaired", 1, interval_of("label"), shown=100),
+        intervals("repaired %", "repaired", 1, interval_of("label"), factor=100),
     ),
     _bins,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
@@ -426,12 +434,10 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
 
 
 RATE = "intervention_rate"
-Shown = ShownInterval | float | str | None
+CellValue = ShownInterval | float | str | None
 
 
-def _at_rates(
-    band: pl.DataFrame, metrics: Sequence[str], shares: int = 10
-) -> Iterator[dict[str, ShownInterval | float | str | None]]:
+def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
     cells = {
         (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
@@ -442,8 +448,8 @@ def _at_rates(
     for place in np.unique(distance.argmin(axis=0)):
         threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
         # digits that tell a threshold from its neighbours
-        told = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
-        yield {RATE: rate, "threshold": told, **{name: cells.get((threshold, name)) for name in metrics}}
+        threshold_text = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
+        yield {RATE: rate, "threshold": threshold_text, **{name: cells.get((threshold, name)) for name in metrics}}
 
 
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -545,8 +551,8 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
         values = _gained(study, first, second)
         values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
         compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
-        theirs = published.published_requests(study.dataset, compared)
-        yield Row((f"{first} in place of {second}",), values=values, published=theirs)
+        published_row = published.published_requests(study.dataset, compared)
+        yield Row((f"{first} in place of {second}",), values=values, published=published_row)
 
 
 PUBLISHED_REQUESTS = (
@@ -565,18 +571,18 @@ PUBLISHED_REQUESTS = (
 """What 1,000 requests gain by one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
-    (*(beside(column, *theirs) for column, theirs in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
+    (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
     _per_1000, (), DATASET,
 )  # fmt: skip
 
 
 def _seconds(study: DatasetStudy) -> Iterator[Row]:
-    shown = [one.policy for one in headline(study)]
-    found = study.result.seconds.iter_rows(named=True)
-    yield from listed((row for row in found if row["policy"] in shown), ["policy"])
+    policies = [one.policy for one in headline(study)]
+    rows = study.result.seconds.iter_rows(named=True)
+    yield from listed((row for row in rows if row["policy"] in policies), ["policy"])
 
 
-def _told_seconds(studies: Sequence[DatasetStudy]) -> Iterator[str]:
+def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     yield (
         "One call after the other, finalizers included; samples of a vote as many at a time as `together` says. "
         "A mean over rollouts is one request."
@@ -586,13 +592,13 @@ def _told_seconds(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 
 PATH_SECONDS = Sheet[DatasetStudy](
-    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _told_seconds, DATASET
+    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _seconds_notes, DATASET
 )
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
     """How far each policy is behind the best one that costs at most as many tokens."""
-    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.served(study.named.joint)}
+    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.named.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
     }
@@ -608,7 +614,7 @@ JOINT = Sheet[DatasetStudy](
     "joint_frontier", "Joint frontier over initial budget, gate and action",
     (TableColumn("budget, action, gate", key="policy"),),
     (
-        PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", shown=100),
+        PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", factor=100),
         words("best for no more tokens", "best"), words("front", "on_front"),
     ),
     _joint,
@@ -627,7 +633,7 @@ THRESHOLD_SWEEP = Sheet[DatasetStudy](
     "threshold_sweep", "Threshold sweep of the primary gate", (),
     (
         ACTS_ON, words("threshold", "threshold"), ACCURACY,
-        intervals("flips %", "flip_rate", shown=100), intervals("flips among those %", "flips_among", 1, shown=100),
+        intervals("flips %", "flip_rate", factor=100), intervals("flips among those %", "flips_among", 1, factor=100),
         TOTAL_TOKENS,
     ),
     _steps,
@@ -642,18 +648,17 @@ SHEETS = (
 """All tables, in the order of the report."""
 
 
-def _surroundings(parts: Sequence[DatasetStudy]) -> Surroundings[DatasetStudy]:
+def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
     """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
-    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in parts]
-    made = parts[0].result.provenance
-    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
-    counted = f"{'; '.join(told)}. {drawn}"
-    return Surroundings(
-        simulated=any(one.result.simulated for one in parts),
+    counts = "; ".join(f"{part.dataset}: {part.result.statistics.n:,} examples" for part in parts)
+    run = parts[0].result.provenance
+    intervals_note = f"{100 * run['level']:g} % intervals, {run['resamples']:,} paired resamples, seed {run['seed']}."
+    return Captions(
+        simulated=any(part.result.simulated for part in parts),
         dataset="dataset",
-        above=lambda sheet, own: [told for one in own for told in one.warnings(len(own) == 1)],
-        below=lambda sheet, own, shown: [counted],
-        gaps=lambda sheet, own: _gaps(own),
+        above=lambda sheet, studies: [line for study in studies for line in study.warnings(len(studies) == 1)],
+        below=lambda sheet, studies, published: [f"{counts}. {intervals_note}"],
+        gaps=lambda sheet, studies: _gaps(studies),
     )
 
 
@@ -668,4 +673,4 @@ def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
     """Every table of these data sets."""
-    return tables_of(SHEETS, studies, _surroundings(studies))
+    return tables_of(SHEETS, studies, _captions(studies))

@@ -82,11 +82,23 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
         parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
         moments = cost_moments(*parts) if divided else None
+        if moments is not None and studentised:
+            _add_graded(moments, sample, plan, pairs)
         corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
         for holds, put in CHOICES:
             if holds(corner):
                 put(corner)
     return results
+
+
+def _add_graded(moments: CostMoments, sample: WholeSample, plan: SeriesPlan, pairs: Pairs) -> None:
+    """The moments of differences of means of several outcomes an example, which are studentised as costs are."""
+    for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
+        if sample.metrics[m].of_cost:
+            continue
+        on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (pairs.effective[number, m] >= FEW_PAIRS))
+        spread = pairs.spread(number, m, on, sample.counts[m, on].astype(np.float64))
+        moments.second[number + 1, m, on], moments.third[number + 1, m, on] = spread.second, spread.third
 
 
 def _bootstrap(corner: _Corner) -> None:
@@ -115,34 +127,63 @@ def _few_events(corner: _Corner) -> None:
 
 
 def _few_pairs(corner: _Corner) -> None:
-    """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
+    """Intervals of differences of rates on the same examples: those below twenty discordant pairs, and limits that
+    reach at least as far from there on.
 
-    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
-    outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
-    known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
+    Of outcomes of 0 and 1 these are Tango's, with the mid-p or Tango's own test. Where policies are known of different
+    examples, Newcombe's where both have few events or nearly all examples are the same. Of means of several outcomes
+    an example see `_graded_pairs`.
     """
     sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
-            few, graded = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
-            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~graded)
-            on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
+            known = ~np.isnan(pairs.discordant[number, m]) & (sample.counts[m] > 1) & plan.valued[m]
+            on = np.flatnonzero(known & ~pairs.graded[number, m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
-                tables, place = np.unique(np.stack([one, two, sample.counts[m, on]]), axis=1, return_inverse=True)
-                low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
-                p_values, few = score_p(one, two), few[on]
-                counted = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
-                tests = np.where(graded[on[few]], p_values[few], counted)
-                results.put(slot, m, on[few], low[few], high[few], tests, "tango")
-                results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
+                (low, high), few = _tango(one, two, sample.counts[m, on], settings.level), one + two < FEW_PAIRS
+                results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
+                results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one[~few], two[~few]))
+            _graded_pairs(corner, slot, m, np.flatnonzero(known & pairs.graded[number, m]))
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
                 if (mine and other) or pairs.unlike[number, m, p] < FEW_PAIRS:
                     limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
+
+
+def _graded_pairs(corner: _Corner, slot: Slot, m: int, on: Ints) -> None:
+    """Differences d of means of several outcomes an example: Student's limits, and where these end too soon others that
+    reach as far.
+
+    Those of the studentised bootstrap, which a sample with few total losses needs. Where the examples are worth fewer
+    than twenty of one size, (Σ|d|)²/Σd², Tango's with so many discordant pairs, marked.
+    """
+    if not len(on):
+        return
+    sample, pairs, results, level = corner.sample, corner.pairs, corner.results, corner.settings.level
+    number, n = slot[1], sample.counts[m, on].astype(np.float64)
+    at = number, m, on
+    spread = pairs.spread(number, m, on, n)
+    few = pairs.effective[at] < FEW_PAIRS
+    limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
+    low, high, p_value = (end[few] for end in limits)
+    results.put(slot, m, on[few], low, high, p_value, "tango")
+    results.widen(slot, m, on[~few], *(end[~few] for end in limits))
+    squares = pairs.squares[at][few]
+    scale = (pairs.first[at] + pairs.second[at])[few] / np.where(squares > 0, squares, 1.0)
+    one, two = scale * pairs.first[at][few], scale * pairs.second[at][few]
+    low, high = _tango(one, two, np.where(squares > 0, scale * n[few], n[few]), level)
+    results.widen(slot, m, on[few], low, high, score_p(one, two))
+
+
+def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
+    """Tango's limits; those of equal tables are computed once."""
+    tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
+    low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))
+    return low, high
 
 
 def _clustered(corner: _Corner) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p
 from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.limits.studentised import Spread
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.scan import SCAN_ROWS
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -27,8 +28,11 @@ class Pairs:
     which the two differ or one is not known; else NaN.
 
     Where examples are clustered `up` and `down` count clusters, by the sums over them; `first` and `second` are what
-    these sums make of `trials`, the number of clusters of equal size that are worth as much (Kish). `examples` counts
-    the examples on which the two differ. Both are NaN where examples are independent.
+    these sums make of `trials`, the number of clusters of equal size that are worth as much (Kish). `examples` is how
+    many examples tell the two apart, see `effective`. Both are NaN where examples are independent.
+
+    `squares`, `cubes`: sums of the differences' squares and cubes over independent examples; NaN where all are −1, 0
+    and 1, or the other numbers are.
     """
 
     first: Floats
@@ -38,11 +42,23 @@ class Pairs:
     unlike: Floats
     examples: Floats
     trials: Floats
+    squares: Floats
+    cubes: Floats
 
     @property
     def discordant(self) -> Floats:
         """Examples on which the two differ, or clusters."""
         return self.up + self.down
+
+    @property
+    def effective(self) -> Floats:
+        """How many differences of −1 and 1 those of the examples are worth."""
+        return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
+
+    def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
+        """Of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
+        at = number, metric, policies
+        return spread_of((self.first[at] - self.second[at]) / n, self.squares[at] / n, self.cubes[at] / n)
 
     @cached_property
     def exact_p(self) -> Floats:
@@ -53,9 +69,9 @@ class Pairs:
         return p_values
 
     @property
-    def parted(self) -> NDArray[np.bool_]:
+    def graded(self) -> NDArray[np.bool_]:
         """Pairs that differ by less than 1 on some example, as means over several orders do."""
-        return (self.first != self.up) | (self.second != self.down)
+        return ~np.isnan(self.squares)
 
 
 def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
@@ -65,7 +81,7 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
     rows.
     """
     shape, scan = (len(references), *sample.rows.shape), sample.scan
-    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(7)))
+    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(9)))
     for m, one in enumerate(sample.metrics):
         if not sample.independent and sample.is_rate(m):
             _count_clusters(sample, m, references, pairs)
@@ -85,7 +101,10 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
             pairs.second[number, m, on] = pairs.down[number, m, on] = scan.total[value[reference]] - both
             parts = np.flatnonzero(known & same & ~alike & ~plain)
             moved = _moves(sample, value, parts, reference)
-            for part, count in zip((pairs.first, pairs.second, pairs.up, pairs.down), moved, strict=True):
+            graded = (moved[0] != moved[2]) | (moved[1] != moved[3])
+            moved[4:, ~graded] = np.nan
+            columns = pairs.first, pairs.second, pairs.up, pairs.down, pairs.squares, pairs.cubes
+            for part, count in zip(columns, moved, strict=True):
                 part[number, m, parts] = count
             off = np.flatnonzero(known & ~same & plain)
             pairs.unlike[number, m, off] = _unlike(sample, value, weight, off, reference)
@@ -105,21 +124,35 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
         for start in range(0, len(known), SCAN_ROWS):
             some = known[start : start + SCAN_ROWS]
             wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
-            counts, square = np.zeros((4, len(some))), 0.0
+            counts, square = np.zeros((6, len(some))), 0.0
             for rows in sample.units.chunks(wanted):
                 counts += moves_of(rows[:-2] - rows[-2])
                 square += float(rows[-1] @ rows[-1])
             pairs.trials[number, m, some] = total**2 / square
             pairs.first[number, m, some], pairs.second[number, m, some] = counts[:2] * total / square
-            pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:]
-        pairs.examples[number, m, known] = _moves(sample, value, known, reference)[2:].sum(axis=0)
+            pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:4]
+        gains, losses, _, _, squares, _ = _moves(sample, value, known, reference)
+        pairs.examples[number, m, known] = effective(gains + losses, squares)
 
 
 def moves_of(move: Floats) -> Floats:
-    """From differences on units (pairs, units): gains, losses, and how many units have them, (4, pairs)."""
+    """From differences on units (pairs, units): gains, losses, how many units have them, and the sums of squares and
+    cubes, (6, pairs).
+    """
     move = np.where(np.abs(move) <= ZERO, 0.0, move)
-    up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
-    return np.stack([up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1)])
+    up, down, square = np.maximum(move, 0.0), np.maximum(-move, 0.0), move * move
+    counts = [(up > 0).sum(axis=1), (down > 0).sum(axis=1)]
+    return np.stack([up.sum(axis=1), down.sum(axis=1), *counts, square.sum(axis=1), (square * move).sum(axis=1)])
+
+
+def spread_of(mean: Floats, square: Floats, cube: Floats) -> Spread:
+    """The central moments, from the means of differences, of their squares and of their cubes."""
+    return Spread(np.maximum(square - mean**2, 0.0), cube - 3 * mean * square + 2 * mean**3)
+
+
+def effective(total: Floats, squares: Floats) -> Floats:
+    """(Σ|d|)²/Σd² of differences d: as many differences of one size as they are worth; 0 where there is none."""
+    return total**2 / np.where(squares > 0, squares, 1.0)
 
 
 def few_clusters_differ(examples: Floats, clusters: Floats, of: Floats | int) -> NDArray[np.bool_]:
@@ -131,8 +164,10 @@ def few_clusters_differ(examples: Floats, clusters: Floats, of: Floats | int) ->
 
 
 def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
-    """Gains and losses of some policies against a reference, and on how many examples each, (4, policies)."""
-    moves = np.zeros((4, len(policies)))
+    """Gains and losses of some policies against a reference, on how many examples each, and the sums of squares and
+    cubes, (6, policies).
+    """
+    moves = np.zeros((6, len(policies)))
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)
         for rows in sample.units.example_rows([sample.scan.statistics[i] for i in value[some]]):

@@ -152,7 +152,8 @@ def resample(
 ) -> None:
     """Interval and p-value of every series, by percentile or BCa, into `results`.
 
-    With `moments` means of costs with long tails are studentised, and their differences; reductions are left out.
+    With `moments` means of costs with long tails are studentised, and the differences that it has; reductions of costs
+    are left out.
     """
     resamples = Resamples(units.count, settings.resamples, settings.seed)
     groups = list(_groups(units, plan, settings.resamples))
@@ -280,8 +281,7 @@ def _sum_up(
 ) -> None:  # fmt: skip
     """Results of one batch."""
     metric = batch.plan.metrics[batch.metric]
-    # Few examples may carry much of the sum of a cost that is no rate.
-    studentised = moments if metric.of_cost and not metric.column.rate else None
+    tails = not (metric.of_cost and metric.column.rate)  # few examples may carry much of the sum
     for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
         drawn, null = ResampledValues.of(values), np.zeros(len(values))
         if corrections is None:
@@ -291,14 +291,14 @@ def _sum_up(
             low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
             tail = metric.column.cost and not metric.column.rate
             methods = np.where(corrected, "bca_tail" if tail else "bca", "percentile").astype(object)
-        if studentised is not None:
+        if moments is not None and tails and slot[0] is not SeriesKind.REDUCTION:
             first = [owners[0] for owners in batch.owners]
-            spread = studentised.spread(slot[1] + slot[0], batch.metric, first)  # values, then differences in turn
+            spread = moments.spread(slot[1] + slot[0], batch.metric, first)  # values, then differences in turn
             estimate, moves = results.value[(*slot, batch.metric, first)], spread.second > 0
             limits = studentised_limits(estimate, low, high, spread)
             low, high = (np.where(moves, one, other) for one, other in zip(limits, (low, high), strict=True))
             null = np.where(moves, studentised_null(estimate, spread), null)
-            methods[moves] = few_or("studentised", studentised.units)
+            methods[moves] = few_or("studentised", np.inf if metric.column.rate else moments.units)
         enough = drawn.enough
         p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
         for i, owners in enumerate(batch.owners):

@@ -11,12 +11,12 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import Series, influences
-from toolkit.stats.bootstrap.pairs import few_clusters_differ, moves_of
+from toolkit.stats.bootstrap.pairs import few_clusters_differ, moves_of, spread_of
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.limits.intervals import clip_limits, shared_level
-from toolkit.stats.limits.studentised import FEW_UNITS
+from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
 from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer
 from toolkit.stats.metrics.outcomes import Store
@@ -57,7 +57,8 @@ def pair_differences(
 
     A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
     critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
-    McNemar's exact one. One that few examples or clusters tell apart has Tango's too, with clusters as the trials. F1s
+    McNemar's exact one. Limits of means of several outcomes an example reach as far as the studentised bootstrap's, and
+    as Tango's where few examples differ. One that few clusters tell apart has Tango's, with these as the trials. F1s
     of which fewer than 30 examples tell two apart have no limits here; means of costs of fewer than 500 units are
     marked, and all of fewer than 100 examples or ten clusters. No limit of shares is beyond −1 and 1.
     """
@@ -85,9 +86,19 @@ def pair_differences(
     if column.share and not column.rate:
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
+        scarce = np.zeros(len(first), bool)
         if sample.independent:
-            more, less = up, down = _tables(sample, store, metric, pairs)
-            few, trials, counted = more + less < FEW_PAIRS, n.astype(np.float64), ~np.isnan(more)
+            up, down = _tables(sample, store, metric, pairs)
+            more, less, trials = up.copy(), down.copy(), n.astype(np.float64)
+            few, counted = up + down < FEW_PAIRS, ~np.isnan(up)
+            on, (gains, losses, squares, cubes) = _graded(sample, store, metric, pairs, ~counted)
+            spread = spread_of(difference[on], squares / n[on], cubes / n[on])
+            limits = studentised_limits(difference[on], low[on], high[on], spread)
+            low[on], high[on] = np.fmin(low[on], limits[0]), np.fmax(high[on], limits[1])
+            scale = (gains + losses) / squares
+            more[on], less[on], trials[on] = scale * gains, scale * losses, scale * n[on]
+            scarce[on] = scale * (gains + losses) < FEW_PAIRS
+            counted |= scarce
         else:
             (more, less, up, down), trials, few, graded = _tables_of_clusters(sample, store, metric, pairs)
             method[graded] = MAX_T_FEW
@@ -98,7 +109,7 @@ def pair_differences(
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
-            method[few] = TANGO
+            method[few | scarce] = TANGO
         rare = up + down < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
     if column.share:
@@ -134,6 +145,26 @@ def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, I
     return counts
 
 
+def _graded(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], among: NDArray[np.bool_]
+) -> tuple[Ints, Floats]:
+    """Which of the pairs `among` differ by less than 1 on examples that both know, and by how much: gains, losses,
+    sums of squares and of cubes, (4, pairs).
+    """
+    index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
+    value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
+    first, second = pairs
+    alike = (weight[first] == weight[second]) & (scan.reach[value] <= 1)[first] & (scan.reach[value] <= 1)[second]
+    on = np.flatnonzero(among & alike & (value[first] != value[second]))
+    sums, key = np.zeros((6, len(on))), one.statistics(0)[0].key
+    for chunk in store.chunks if len(on) else ():
+        rows = np.nan_to_num(chunk.values(key, np.arange(len(sample.policies))))
+        for policy in np.unique(first[on]):
+            mine = np.flatnonzero(first[on] == policy)
+            sums[:, mine] += moves_of(rows[policy] - rows[second[on[mine]]])
+    return on, sums[[0, 1, 4, 5]]
+
+
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -157,7 +188,7 @@ def _tables_of_clusters(
     near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
     step = max(1, PAIRS_AT_ONCE // sums.shape[1])
     for some in (near[start : start + step] for start in range(0, len(near), step)):
-        counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])
+        counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])[:4]
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
     counts[:2, alike] *= size / square
     trials[alike] = size**2 / square
