@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from tests.errors import refuses
+from tests.errors import refuses, says
 from toolkit.exports import export_table, table
 from toolkit.log import Log, open_log, write_log
 
@@ -100,5 +100,5 @@ def test_a_file_without_an_ending_says_no_format(log: Log, tmp_path: Path) -> No
 
     done = CliRunner().invoke(app, ["export", "table", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
     assert done.exit_code == 2
-    assert "has no ending that says its format: name it" in done.stderr
+    says(done, "required", "`--to parquet`")
     assert not (tmp_path / "t").exists()

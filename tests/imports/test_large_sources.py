@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.errors import refuses
+from tests.errors import refuses, says
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 from toolkit.errors import ThinkbackError
@@ -230,14 +229,14 @@ def test_mistakes_are_told_as_of_a_small_source(bench: Bench, monkeypatch: pytes
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(parts, "WHOLE_BYTES", 2**40)
             told.append(refused(bench, mapping, lines(bench, rows)))
-        assert told[0] == told[1]
+        assert str(told[0]) == str(told[1])
 
 
 @pytest.mark.usefixtures("in_parts")
 def test_a_broken_line_far_down_is_named(bench: Bench) -> None:
     file = Path(lines(bench, rows_of()))
     file.write_text(file.read_text() + "{\n")
-    assert "line 33" in refused(bench, HEAD + TRACES, str(file))
+    says(refused(bench, HEAD + TRACES, str(file)), "format", "line 33")
     assert not list(bench.folder.glob(".*"))
 
 
@@ -254,10 +253,7 @@ def test_two_files_of_one_name_never_merge_in_silence(bench: Bench) -> None:
         lines(bench, rows_of(), f"{folder}/samples.jsonl")
     numbered = HEAD + TRACES.replace('"row order"', '"i"')
     source = str(bench.folder / "?" / "samples.jsonl")
-    message = refused(bench, numbered, source)
-    assert re.search(r"32 traces have the example, pool and index of those of another file: the first is sample 0 of"
-                     r" example `e\d` in pool `p`, in `a/samples.jsonl` and `b/samples.jsonl`; tell two runs apart",
-                     message), message  # fmt: skip
+    says(refused(bench, numbered, source), "invalid", "32", "`p`", "`a/samples.jsonl`", "`b/samples.jsonl`")
     log, report = imported(bench, source, 'duplicates = "first"' + numbered, "first")
     assert (log.rows("traces"), report.duplicates_dropped) == (32, 32)
     log, report = imported(bench, source, HEAD + TRACES, "row-order")
@@ -290,8 +286,8 @@ def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.M
 @pytest.mark.usefixtures("in_parts")
 def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) -> None:
     rows = [{**row, "ok": number % 2 == 0, "a": "1"} for number, row in enumerate(rows_of())]
-    message = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
-    assert re.search(r"differently: `1` of `e\d` is \d times right and \d times wrong, and so in at least", message)
+    error = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
+    says(error, "invalid", "`1`")
 
 
 @pytest.mark.usefixtures("in_parts")
@@ -299,7 +295,7 @@ def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) ->
 def test_a_damaged_file_is_one_line(bench: Bench, file: str) -> None:
     path = Path(bench.rows(FLAT_ROWS, file))
     path.write_bytes(path.read_bytes()[:-60] + b"\xff" * 60)
-    assert "is not a readable" in refused(bench, FLAT, str(path))
+    says(refused(bench, FLAT, str(path)), "format")
 
 
 PIECES = (b"null", b"1.50", b'"x"', b"{}", b"[]", b"-1", b"true", b"\n", b",", b'"', b"1e400", b'{"z":1}', b"9" * 25)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.errors import refuses
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
-from toolkit.log import LogError, limited_memory, open_log, query_log, write_log
+from toolkit.log import limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
 from toolkit.log.read.query import _views_of
 
@@ -58,27 +58,25 @@ def test_hidden_states_have_a_view_per_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "words"),
+    ("sql", "refusal"),
     [
-        ("SELEC 1", "the SQL fails: Parser Error: syntax error at or near"),
-        ("SELECT nope FROM traces", 'Referenced column "nope" not found'),
-        ("SELECT * FROM trace", "Table with name trace does not exist"),
-        ("SELECT 1; SELECT 2", "the SQL holds 2 statements: write one SELECT"),
-        ("", "the SQL holds 0 statements: write one SELECT"),
-        ("DROP VIEW traces", "is a statement of the kind DROP: only SELECT is answered"),
-        ("SELECT CAST(answer AS INT) FROM traces", "Conversion Error"),
-        ("SELECT * FROM read_csv('/etc/hostname')", "Permission Error"),
-        ("SELECT 99999999999999999999::HUGEINT x", "column `x` holds 99999999999999999999, beyond 64 bits: cast it"),
-        ("SELECT INTERVAL 1 DAY x", "column `x` has the type INTERVAL, which is not returned: cast it to VARCHAR"),
-        ("SELECT {'a': [INTERVAL 1 DAY]} x", "column `x` has the type INTERVAL"),
-        ("SELECT union_value(n := 1) x", "column `x` has the type UNION"),
+        ("SELEC 1", ("invalid",)),
+        ("SELECT nope FROM traces", ("invalid",)),
+        ("SELECT * FROM trace", ("invalid",)),
+        ("SELECT 1; SELECT 2", ("invalid", "2")),
+        ("", ("invalid", "0")),
+        ("DROP VIEW traces", ("invalid",)),
+        ("SELECT CAST(answer AS INT) FROM traces", ("invalid",)),
+        ("SELECT * FROM read_csv('/etc/hostname')", ("invalid",)),
+        ("SELECT 99999999999999999999::HUGEINT x", ("limit", "`x`", "99999999999999999999", "64")),
+        ("SELECT INTERVAL 1 DAY x", ("unsuitable", "`x`")),
+        ("SELECT {'a': [INTERVAL 1 DAY]} x", ("unsuitable", "`x`")),
+        ("SELECT union_value(n := 1) x", ("unsuitable", "`x`")),
     ],
 )
-def test_an_error_is_one_line(tmp_path: Path, sql: str, words: str) -> None:
-    with pytest.raises(LogError) as caught:
+def test_an_error_is_one_line(tmp_path: Path, sql: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         query_log(open_log(put_all(tmp_path, whole())), sql)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_query_writes_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from replay.sampling.known import ORDERS
 from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
 from replay.sampling.orders import GeneratedTraces, RandomOrder, WalkSteps
 from replay.sampling.surrogate import Surrogate, pick
-from tests.errors import refuses
+from tests.errors import refuses, says
 from tests.replay import small
 from toolkit.log import Log, collect, write_log
 
@@ -221,7 +221,7 @@ def test_thresholds_by_hand() -> None:
 def test_a_development_split_that_is_reported_is_refused(log: Log, keys: dict, refusal: tuple[str, ...]) -> None:
     with refuses(*refusal) as error:
         replay.run(log, sample("mine", **keys), resamples=5)
-    assert "120 of the examples that are reported" in str(error.value)
+    says(error.value, "leakage", "120")
     assert "`mine`" in str(error.value)
 
 
@@ -236,7 +236,7 @@ def test_thresholds_on_rows_that_were_fitted_on_are_refused(log: Log, keys: dict
     """A model remembers the scores of its own rows, so thresholds set there cover too little elsewhere."""
     with refuses(*refusal) as error:
         replay.run(log, sample("mine", conformal=Conformal(0.2, DEV), **keys), where=TEST, resamples=5)
-    assert "`conformal.on` (split = 'dev') holds on 120 of the examples" in str(error.value)
+    says(error.value, "leakage", "`conformal.on`", "'dev'", "120")
     assert "`mine`" in str(error.value)
 
 

@@ -221,10 +221,8 @@ def check_states(faults: Faults, table: str) -> list[str]:
                 if bad.any():
                     row = start + int(bad.argmax())
                     has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
-                    what = "a null" if has_null else "NaN or infinity"
-                    faults.add(
-                        Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers", "not-finite")
-                    )
+                    what, code = ("a null", "null") if has_null else ("NaN or infinity", "not-finite")
+                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers", code))
                     break
                 start += len(column)
             else:
