@@ -36,8 +36,8 @@ def names(tree: ast.AST, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def words(name: str) -> set[str]:
-    """The words of a name, singular, and pairs of neighbours."""
-    parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    """The words of a name, singular, and pairs of neighbours; `not found` is the code of an error."""
+    parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("not_found", ""))
     return {*parts, *(part.removesuffix("s") for part in parts), *map("_".join, itertools.pairwise(parts))}
 
 

@@ -121,14 +121,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `thinkback` has no attribute `{name}`; `dir(thinkback)` lists what it has")
     from importlib import import_module
 
-    from thinkback.hiding import require_unhidden
     from thinkback.pickles import register
+    from thinkback.shadowing import require_unshadowed
 
-    require_unhidden()
-    found = getattr(import_module(HOMES.get(name, "replay")), name)
+    require_unshadowed()
+    value = getattr(import_module(HOMES.get(name, "replay")), name)
     register()
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -41,7 +41,6 @@ def _read_math(request: ReadRequest) -> Loaded:
 
 
 def _read_math500(request: ReadRequest) -> Loaded:
-    """MATH500's problems."""
     rows = [_example(request, number, row, "subject") for number, row in enumerate(read_rows(request.files))]
     examples = frame(request, rows, _EXTRA)
     count = Count("math500 problems", examples.height, 500, "Lightman et al. 2023; SeVRA, section 5")

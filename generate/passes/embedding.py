@@ -27,7 +27,7 @@ class Embedder(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """For the manifest: what the embeddings come from."""
+        """The manifest's record: what the embeddings come from."""
         ...
 
 

@@ -105,7 +105,7 @@ class Reader:
         return int(self.network.config.get_text_config().num_hidden_layers)
 
     def describe(self) -> dict[str, object]:
-        """For the manifest; the weights are hashed here."""
+        """The manifest's record; it hashes the weights."""
         import torch
 
         device = self.network.device
@@ -137,7 +137,7 @@ class Reader:
 
     @contextlib.contextmanager
     def few_threads(self) -> Iterator[None]:
-        """While a small model reads on the processor, and while is taken from its passes what is wanted: one thread."""
+        """Use one thread while a small model reads on the processor and while its passes are evaluated."""
         import torch
 
         before = torch.get_num_threads()
@@ -188,7 +188,7 @@ class Reader:
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:
             raise EngineError(
-                f"model `{self.files.name}`: no token is free to pad with: set `batch_tokens = 1`", code="unsuitable"
+                f"model `{self.files.name}`: the tokenizer has no pad token: set `batch_tokens = 1`", code="unsuitable"
             )
         self.network.config.pad_token_id = free
         return free or 0
@@ -203,7 +203,7 @@ class Reader:
             torch.cuda.empty_cache()
 
     def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
-        """Of a causal model no more than `LOGITS` at once: those of the completions alone, where it can leave out the
+        """The batches; a causal model has at most `LOGITS` at once, of completions alone where it can leave out the
         prompts'.
         """
         lengths = [len(text) for text in texts]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import documents
-from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, shown, suggest
+from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, quote, suggest
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -111,7 +111,7 @@ def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
     """The tables of a list such as `[[sample]]`."""
     given = top.get(name, [])
     if not isinstance(given, list):
-        raise InvalidError(f"`{name}` is {shown(given)}; write it as `[[{name}]]`, once for each")
+        raise InvalidError(f"`{name}` is {quote(given)}; write it as `[[{name}]]`, once for each")
     return given
 
 

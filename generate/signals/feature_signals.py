@@ -40,7 +40,7 @@ class FeatureSignal(TraceSignal):
     table = "features"
     one_row = True
     renamed_by = "prefix"
-    texts = Texts.OWN
+    texts = Texts.COMPLETION
     features: ClassVar[tuple[str, ...]]
     """The names of its columns, without the prefix."""
 

@@ -22,7 +22,7 @@ from generate.passes.sharing import keeps_prompts, read_completions
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import Additions, BlockRows, Work, Workload
 from generate.traces.block import TraceBlock
-from toolkit.errors import InvalidError, LimitError, MismatchError, shown
+from toolkit.errors import InvalidError, LimitError, MismatchError, quote
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
 from toolkit.settings import check, from_table, of_kind, setting
@@ -52,7 +52,7 @@ def _read_places(given: Any, place: str) -> tuple[int, ...]:
         return tuple(range(span.first, span.last + 1))
     listed = of_kind(tuple[int, ...], given)
     if not listed or len(set(listed)) < len(listed):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of integers, each once")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of integers, each once")
     return tuple(listed)
 
 
@@ -183,12 +183,12 @@ class HiddenStates(TeacherForced):
         super().check_log(additions, log)
         if not log.has(self.table):
             return
-        there, own = log.columns(self.table)["state"], self._dimension(additions)
+        there, dimension = log.columns(self.table)["state"], self._dimension(additions)
         width = there.size if isinstance(there, pl.Array) else None
-        if width != own:
+        if width != dimension:
             raise MismatchError(
-                f"{self.place}: the model's states have {own} numbers, those of `{self.table}` in the log {width}: give"
-                " them another `name`"
+                f"{self.place}: the model's states have {dimension} numbers, those of `{self.table}` in the log have"
+                f" {width}: give them another `name`"
             )
 
     def disk_bytes(self, load: Workload) -> int:

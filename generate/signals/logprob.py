@@ -98,7 +98,7 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.every_token and self.model is None:
-            raise RequiredError("`every_token` needs a `model`: the log has what it has of the writing model's")
+            raise RequiredError("`every_token` needs a `model`: the log has no more of the writing model's")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
             raise RequiredError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 

@@ -28,7 +28,7 @@ from toolkit.errors import ConflictError, RequiredError
 from toolkit.progress import Advance
 from toolkit.settings import setting
 
-KEPT = "classifier.json"
+SETTINGS_FILE = "classifier.json"
 ADAPTER = "adapter_config.json"
 
 
@@ -40,9 +40,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def kept(folder: str | Path) -> dict[str, Any]:
+def classifier_settings(folder: str | Path) -> dict[str, Any]:
     """What `classifier.json` says; empty where there is none. EngineError where it is damaged."""
-    path = Path(folder) / KEPT
+    path = Path(folder) / SETTINGS_FILE
     if not path.is_file():
         return {}
     try:
@@ -76,7 +76,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     under = find_model(
         place, None, download=False, hint=f"it is the base of `{Path(model).name}`: give its folder as `base`"
     )
-    trained_on = kept(model).get("base_weights_sha256")
+    trained_on = classifier_settings(model).get("base_weights_sha256")
     if trained_on is not None and trained_on != under.weights_sha256():
         raise EngineError(
             f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
@@ -132,11 +132,11 @@ class _ClassifierWorker(ReadingWorker):
     def _prompt(self, work: Work, model: str) -> Template:
         if self.step.prompt is not None:
             return work.additions.prompts[self.step.prompt]
-        text = kept(model).get("prompt")
+        text = classifier_settings(model).get("prompt")
         if not isinstance(text, str):
             find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
             raise RequiredError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
-        return parse_template(KEPT, f"{text}\n")
+        return parse_template(SETTINGS_FILE, f"{text}\n")
 
     def _check_label(self) -> None:
         labels, label = int(self.reader.network.config.num_labels), self.step.label

@@ -67,12 +67,12 @@ class LoggedPool:
 
     @cached_property
     def there(self) -> np.ndarray:
-        """Where there is a trace: bool (E, T)."""
+        """Mask (E, T) of the places that have a trace."""
         return np.arange(self.code.shape[1]) < self.size[:, None]
 
     @cached_property
     def judgement(self) -> np.ndarray:
-        """What each trace is worth as the answer (E, T)."""
+        """Value of each trace as the answer (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
     @cached_property
@@ -97,7 +97,7 @@ class LoggedPool:
     def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
         """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
         scores = self.scores[verifier]
-        return np.where(self.code >= 0, unscored.taken(scores.score, ~scores.listwise), scores.score)
+        return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)
 
     def lacking(self, verifier: str) -> np.ndarray:
         """The valid traces that a verifier, where it scores traces alone, did not score: bool (E, T)."""
@@ -114,7 +114,7 @@ class LoggedPool:
 
     @cached_property
     def answers(self) -> int:
-        """How many answer codes there are at most."""
+        """Largest number of answer codes."""
         return int(self.code.max(initial=-1)) + 1
 
 

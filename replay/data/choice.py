@@ -39,7 +39,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, on which examples, and on which others it is reported.
+    """A choice: the examples that it was made on, and the others that it is reported on.
 
     `chosen`: the examples that a setting, a threshold or an action is chosen on, of `tried` ones; `best` is its name.
     `reported`: the others, none where they are not known yet. `fitted`: those that a model was fitted on before, None
@@ -54,7 +54,7 @@ class Choice:
     folds: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """What was seen, as plain data, as a gate file has it."""
+        """The examples that were seen, as plain data of a gate file."""
         fitted = self.fitted or Rows()
         return {"fitted_on": fitted.record(), "tuned_on": self.chosen.record() | {"folds": self.folds}}
 

@@ -45,7 +45,7 @@ class Contents:
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
     fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    """What the manifest says of verifiers that were fitted on the log."""
+    """Manifest entries of the verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
@@ -81,7 +81,7 @@ class Contents:
         """A column of examples that holds numbers or texts, and not the gold answer."""
         require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
         if name == "gold":
-            raise LeakageError(f"{reader} reads the gold answer, which no policy in service could")
+            raise LeakageError(f"{reader} reads the gold answer, which a policy in service does not know")
         dtype = self.example_columns[name]
         if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum)):
             raise UnsuitableError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
@@ -175,7 +175,7 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
 
 
 def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
-    """Those of some pools in which a first attempt has an answer that is not opaque."""
+    """Pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
     pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())

@@ -15,7 +15,7 @@ FITTED = "fitted"
 
 
 def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
-    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it."""
+    """Manifest entry of each verifier that was fitted on the log, or on one that was merged into it."""
     return _records(log.manifest.source) if log.manifest is not None else {}
 
 
@@ -48,7 +48,7 @@ def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
     if clashes.height:
         names = sorted(set(clashes["verifier"][0]))
         raise MismatchError(
-            f"{' and '.join(f'`{name}`' for name in names)} have scores of different folds, so that no fold is unseen "
-            "by all: fit them with the same --train-on, --folds and --seed"
+            f"{' and '.join(f'`{name}`' for name in names)} have different folds, so no fold is unseen by all of "
+            "them: fit them with the same --train-on, --folds and --seed"
         )
     return dict(folds.select("example_id", "fold").iter_rows())

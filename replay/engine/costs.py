@@ -30,9 +30,9 @@ def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]
 
 def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
     """Costs (..., C) by name, with those that follow from others: operations, calls, total_tokens."""
-    named = {name: costs[..., at] for name, at in AT.items()}
-    return named | {
-        "operations": named["traces"] + named["verifications"],
-        "calls": named["traces"] + named["finalizers"],
-        "total_tokens": named["prompt_tokens"] + named["completion_tokens"] + named["verification_tokens"],
+    values = {name: costs[..., at] for name, at in AT.items()}
+    return values | {
+        "operations": values["traces"] + values["verifications"],
+        "calls": values["traces"] + values["finalizers"],
+        "total_tokens": values["prompt_tokens"] + values["completion_tokens"] + values["verification_tokens"],
     }

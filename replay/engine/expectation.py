@@ -22,7 +22,7 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
     """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
     never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
-    sample, probability = possible_winners(trajectory, verifications)
+    sample, probability = winner_probabilities(trajectory, verifications)
     valid = _valid(trajectory)
     verified = np.minimum(verifications, valid)
     return Outcome(
@@ -102,15 +102,15 @@ def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
     walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
     draw = Draw(traces.there, traces.drawn)
     masks: dict[tuple[str, str | None], np.ndarray] = {(walk.pool, None): traces.there}
-    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces.there)
+    if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
+        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces.there)
     if walk.verifier is not None and trajectory.scores is not None:
         together = ~np.isnan(trajectory.scores.score) & listwise_called(trajectory, how)[:, None]
         masks[walk.pool, walk.verifier] = np.where(trajectory.listwise[:, None], together, traces.verified)
     return CallSegment({key: with_draw(among, draw) for key, among in masks.items()})
 
 
-def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
+def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
     """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated.
 
     Of equal scores the earliest wins, so by rank no two are equal.

@@ -110,7 +110,7 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -
 
 
 def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Why an example (E,) is partial for a policy that needs both outcomes, and the reasons that it numbers."""
+    """Reason numbers (E,) for a policy that needs both outcomes, and the reasons."""
     later = np.where(then.reason > 0, then.reason + len(base.reasons) - 1, 0)
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
 

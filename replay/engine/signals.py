@@ -154,7 +154,7 @@ class _BaseSignal:
     `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
     answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
     `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
-    needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
+    needs. `servable`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
     column of traces that tells whether a log has it; None: it always has.
     """
 
@@ -166,7 +166,7 @@ class _BaseSignal:
     last_step: bool = False
     verified: bool = False
     parameter: str | None = None
-    served: bool = False
+    servable: bool = False
     gated: bool = True
     logged_as: str | None = None
 
@@ -215,7 +215,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Where a trace has a verdict and no answer."""
+    """Mask of the traces with a verdict and no answer."""
     return False if pool.opaque is None else pool.opaque
 
 
@@ -255,25 +255,25 @@ def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarra
 
 
 SIGNALS: Mapping[str, _BaseSignal] = {
-    "truncated": _BaseSignal(_of_cost("truncated"), served=True, logged_as="finish_reason"),
-    "finalizer_used": _BaseSignal(_of_cost("finalizers"), served=True, logged_as="finalizer_used"),
+    "truncated": _BaseSignal(_of_cost("truncated"), servable=True, logged_as="finish_reason"),
+    "finalizer_used": _BaseSignal(_of_cost("finalizers"), servable=True, logged_as="finalizer_used"),
     "near_limit": _BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
-    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), served=True, logged_as="completion_tokens"),
-    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), served=True, gated=False, logged_as="prompt_tokens"),
+    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), servable=True, logged_as="completion_tokens"),
+    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), servable=True, gated=False, logged_as="prompt_tokens"),
     "suffix_logprob": _BaseSignal(_suffix_logprob, parameter="tokens"),
     "sum_logprob": _BaseSignal(
         lambda block, path, _: _column(block, path, "sum_logprob"),
         column="sum_logprob",
-        served=True,
+        servable=True,
         logged_as="sum_logprob",
     ),
-    "invalid": _BaseSignal(_invalid, of_answers=True, served=True),
-    "answer_length": _BaseSignal(_answer_length, of_answers=True, served=True, gated=False),
-    "question_length": _BaseSignal(_question_length, example_column="question", served=True, gated=False),
+    "invalid": _BaseSignal(_invalid, of_answers=True, servable=True),
+    "answer_length": _BaseSignal(_answer_length, of_answers=True, servable=True, gated=False),
+    "question_length": _BaseSignal(_question_length, example_column="question", servable=True, gated=False),
     "vote_share": _BaseSignal(_vote_share, of_votes=True, last_step=True),
     "margin": _BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
 }
 """Lengths are in characters."""
 
 GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
-SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
+SERVABLE = tuple(name for name, signal in SIGNALS.items() if signal.servable)

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from replay.data.abandoned import cut_name, with_abandoned
 from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
-from replay.data.given_up import cut_name, with_given_up
 from replay.engine.costs import AT, COSTS, GENERATED, charged
-from replay.sampling.abandon import Abandon, Fates
+from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes, first_places
@@ -30,7 +30,7 @@ TOKENS = ("prompt_tokens", "completion_tokens", "verification_tokens")
 
 @dataclass(frozen=True)
 class Walk:
-    """How a pool is walked: everything about a policy that shapes its trajectory, and nothing that cuts it."""
+    """The way a pool is walked: all of a policy that shapes its trajectory, and nothing that cuts it."""
 
     pool: str
     verifier: str | None
@@ -46,7 +46,7 @@ class Walk:
 
     @property
     def cut(self) -> str | None:
-        """What a block calls the traces that it gives up; None where it gives up none."""
+        """Slice name of the traces that it abandons; None where it abandons none."""
         return None if self.abandon is None else cut_name(self.pool, self.abandon.tokens)
 
 
@@ -63,7 +63,7 @@ class Results:
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
 
-    `pool`: with the traces that are given up as they are then; `fates`: of its traces, where some may be given up.
+    `pool`: with the abandoned traces as they are then; `abandonment`: of its traces, where some may be abandoned.
     `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C): cumulative,
     NaN where not logged. `missing` (E,): the first step whose verification, or whose feature, the log lacks.
     """
@@ -74,12 +74,14 @@ class Trajectory:
     traces: GeneratedTraces
     steps: WalkSteps
     costs: np.ndarray
-    generation: np.ndarray  # (E, S, C) cumulative costs of generation, and of what decides who is given up, by place
+    generation: (
+        np.ndarray
+    )  # (E, S, C) cumulative costs of generation, and of what decides which traces are abandoned, by place
     missing: np.ndarray
     revealed: Revealed
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
     examples: pl.DataFrame  # of the block
-    fates: Fates | None = None
+    abandonment: Abandonment | None = None
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
 
@@ -123,7 +125,7 @@ class Trajectory:
         return mask
 
     def generated_among(self, traces: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """Those of some `traces` (E, T) that are among the first `count` (E,) generated: bool (E, T)."""
+        """Mask (E, T) of the `traces` (E, T) that are among the first `count` (E,) generated."""
         return traces & self.among_first(self.place, count)
 
     @cached_property
@@ -152,7 +154,7 @@ class Trajectory:
 
     @cached_property
     def scored_prefix(self) -> Prefix:
-        """The same by the scores themselves, calibrated or not, which a select may read."""
+        """Statistics by the scores themselves, calibrated or not, which a select may read."""
         if self.walk.calibration is None:
             return self.prefix
         known, lead = self.prefix.statistics, self.revealed.best.lead
@@ -193,7 +195,7 @@ class Trajectory:
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
 
     def results(self, select: Select) -> Results:
-        """What a select would have given had the walk ended at step 0, 1, ... S."""
+        """Results of a select, had the walk ended at step 0, 1, ... S."""
         if select not in self._results:
             chosen = self.chosen(select)
             sample = np.take_along_axis(self.place, np.maximum(chosen, 0), axis=1)
@@ -221,8 +223,8 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     """Walk one pool of a block."""
     pool, abandonment = block.pools[walk.pool], None
     if walk.abandon is not None and walk.cut is not None:
-        abandonment = fates_of(pool, walk.abandon)
-        pool = with_given_up(pool, block.pools[walk.cut], abandonment.given_up)
+        abandonment = abandonment_of(pool, walk.abandon)
+        pool = with_abandoned(pool, block.pools[walk.cut], abandonment.abandoned)
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
     keys = None
     if walk.permuted or walk.order.drawn:
@@ -234,7 +236,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         checked = np.take_along_axis(abandonment.checked, place, axis=1)
         generation += _verification_costs(pool.scores[walk.abandon.verifier], place, checked)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
-    steps = walk.order.steps(traces.shown(walk.order.reads))
+    steps = walk.order.steps(traces.visible(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
     code = np.where(looked_at, np.take_along_axis(traces.code, steps.at, axis=1), -1)
     score = np.where(looked_at, np.take_along_axis(traces.score, steps.at, axis=1), np.nan)
@@ -261,15 +263,15 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         revealed=Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored),
         listwise=listwise,
         examples=block.examples,
-        fates=abandonment,
+        abandonment=abandonment,
     )
 
 
-def fates_of(pool: LoggedPool, abandon: Abandon) -> Fates:
-    """What becomes of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
+def abandonment_of(pool: LoggedPool, abandon: Abandon) -> Abandonment:
+    """Abandonment of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
     scores = pool.scores[abandon.verifier]
     alone = np.where(scores.listwise[:, None], np.nan, scores.score)
-    return abandon.fates(pool.there, pool.costs["completion_tokens"], alone)
+    return abandon.decide(pool.there, pool.costs["completion_tokens"], alone)
 
 
 def _generated(
@@ -281,12 +283,12 @@ def _generated(
     code = np.where(there, np.take_along_axis(pool.code, place, axis=1), -1)
     score = np.full(code.shape, np.nan)
     if scores is not None:
-        taken = walk.unscored.taken(scores.score, ~scores.listwise)
-        score = np.where(code >= 0, np.take_along_axis(taken, place, axis=1), np.nan)
-    drawn = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
+        read_scores = walk.unscored.filled(scores.score, ~scores.listwise)
+        score = np.where(code >= 0, np.take_along_axis(read_scores, place, axis=1), np.nan)
+    random_keys = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
     read = [np.take_along_axis(pool.features[name], place, axis=1) for name in walk.order.features]
     features = np.stack(read) if read else np.zeros((0, *place.shape))
-    return GeneratedTraces(code, score, drawn, features, count, walk.unscored)
+    return GeneratedTraces(code, score, random_keys, features, count, walk.unscored)
 
 
 def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> np.ndarray:

@@ -23,7 +23,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import counted
 from toolkit.files import replacing_file
 from toolkit.log import Log, collect, extend_log, open_sealed
-from toolkit.log.describe.worth import Worth, worth_of_log, worth_rows, worth_tables
+from toolkit.log.describe.verifier_quality import VerifierQuality, quality_of_log, quality_rows, quality_tables
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ NAME, NAMES, PLACES = "a name", "a list of names", "a list of integers"
 
 @dataclass(frozen=True, eq=False)
 class VerifierReport:
-    """A verifier that was added to a log, and what it is worth.
+    """A verifier that was added to a log, and its quality.
 
-    `log`: with its scores. `worth`: of each data set and pool, and in words which examples that is of.
+    `log`: with its scores. `quality`: the signals of each data set and pool, and in words which examples these are of.
     """
 
     fitted: FittedVerifier
     log: Log
-    worth: tuple[tuple[str, Worth], ...]
+    quality: tuple[tuple[str, VerifierQuality], ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What has to be known of the fit, what it was made of, and what was added."""
+        """Sentences on the fit, its training rows, and what it added."""
         fitted, seconds = self.fitted, self.fitted.seconds
         places = f" at {counted(len(fitted.places), 'place')} of {fitted.states}" if fitted.states else ""
         inside = fitted.scores["fold"].is_not_null().sum()
@@ -76,13 +76,13 @@ class VerifierReport:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """What every signal is worth: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
-        return worth_rows(measures for _, measures in self.worth)
+        """Quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
+        return quality_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
-        """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
-        for which, measures in self.worth:
-            yield from worth_tables(measures, which)
+        """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
+        for which, measures in self.quality:
+            yield from quality_tables(measures, which)
 
     def _repr_html_(self) -> str:
         from toolkit.show.tables.html import paragraph
@@ -128,7 +128,7 @@ def fit_verifier(
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
     extended = _add_verifier(log, fitted)
-    measures = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
+    measures = quality_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
     return VerifierReport(fitted, extended, tuple(measures))
 
 

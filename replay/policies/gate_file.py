@@ -62,7 +62,7 @@ class GateFile:
                 one.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """What tells the file from others, as plain data."""
+        """Identity of the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:
@@ -115,8 +115,8 @@ def load_gate(path: str | Path) -> GateFile:
 
     So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
     """
-    named = f"gate file `{path}`"
-    return gate_of(parse_json(read_text(path, named), named), str(path))
+    label = f"gate file `{path}`"
+    return gate_of(parse_json(read_text(path, label), label), str(path))
 
 
 def gate_given(gate: GateFile | str | Path) -> GateFile:

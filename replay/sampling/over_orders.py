@@ -67,8 +67,8 @@ def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nd
     C(N - m, k) / C(N, k).
     """
     place = np.arange(marked.shape[1])
-    left = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
-    none = np.cumprod(np.where(marked, left, 1.0), axis=1)
+    factors = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
+    none = np.cumprod(np.where(marked, factors, 1.0), axis=1)
     return np.concatenate([np.ones((len(marked), 1)), none], axis=1)
 
 
@@ -147,7 +147,7 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class _Reach:
-    """How many of so many traces are drawn, each by itself with probability k / N: (N + 1, N + 1) each.
+    """Numbers of drawn traces among so many, each by itself with probability k / N: (N + 1, N + 1) each.
 
     `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at most; `above`: of no fewer.
     `places`: length of a transform in which no other total falls on k, but for what is negligible.

@@ -19,7 +19,7 @@ NONE = -1
 
 
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
-"""What a rule may read beside the counts that every policy knows."""
+"""Names that a rule may read beside the counts that every policy knows."""
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
@@ -57,7 +57,7 @@ class _Statistic:
 
 @dataclass(frozen=True)
 class Prefix:
-    """What has been revealed after each step; arrays are (E, S), column s - 1 standing for step s.
+    """The revealed traces after each step; arrays are (E, S), column s - 1 standing for step s.
 
     A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a
     verification (other orders). Statistics of scores are zero, or NaN where said, for policies that
@@ -74,7 +74,7 @@ class Prefix:
     revealed: Revealed | None = field(default=None, repr=False)
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
-    _made: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
@@ -106,8 +106,8 @@ class Prefix:
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
-        own = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
-        return Prefix(*own, revealed, self.by_code)
+        tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
+        return Prefix(*tables, revealed, self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
@@ -116,14 +116,14 @@ class Prefix:
         return replace(self, statistics=self.statistics.at(cut), features=self.features.at(cut), revealed=revealed)
 
     def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """What rules that share a key make of it, made once."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        """The result of rules that share a key, computed once."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     @cached_property
     def coded(self) -> Prefix:
-        """The same for a rule that is known not to look ahead: answers have their codes for numbers."""
+        """The prefix for a rule that is known not to look ahead: answers have their codes for numbers."""
         return replace(self, by_code=True)
 
     @cached_property
@@ -157,7 +157,7 @@ class Prefix:
 
     @cached_property
     def answer_places(self) -> np.ndarray:
-        """Where every answer first appears in the order of generation (E, A), which no rule is shown."""
+        """Place of every answer's first trace in the order of generation (E, A), which no rule may read."""
         return self.walk.first_place if self.by_code else self._numbers.places(self.walk.first_place)
 
     @cached_property
@@ -177,9 +177,9 @@ class Prefix:
 
     @property
     def walk(self) -> Revealed:
-        """What the steps reveal, which no rule is shown. Raises ValueError where this was made without a walk."""
+        """The revealed traces, which no rule may read. Raises ValueError where this was made without a walk."""
         if self.revealed is None:
-            raise ValueError("statistics of every answer need a walk: this `Prefix` was made without one")
+            raise ValueError("statistics of every answer need a walk, which this `Prefix` does not have")
         return self.revealed
 
     def _numbered(self, code: np.ndarray) -> np.ndarray:
@@ -357,7 +357,7 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 
 @dataclass(frozen=True)
 class Revealed:
-    """What the steps of a walk reveal, (E, S) each, and the running statistics that selects and stops are made of.
+    """The traces that the steps of a walk reveal, (E, S) each, and the running statistics of selects and stops.
 
     `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
     generation. `first_place` (E, A): where each answer first appears in that order. `verifies`: whether steps verify.
@@ -373,12 +373,12 @@ class Revealed:
     unscored: Unscored = PARTIAL
 
     def rows(self, examples: slice) -> Revealed:
-        """What the steps of some examples reveal."""
+        """The revealed traces of some examples."""
         parts = {name: getattr(self, name)[examples] for name in ("code", "score", "at", "first_place")}
         return replace(self, **parts)
 
     def first(self, steps: int) -> Revealed:
-        """What the first steps reveal; where other answers first appear is not known."""
+        """The traces that the first steps reveal; where other answers first appear is not known."""
         parts = {name: getattr(self, name)[:, :steps] for name in ("code", "score", "at")}
         row, step = np.nonzero(parts["code"] >= 0)
         place = np.full_like(self.first_place, np.iinfo(self.first_place.dtype).max)
@@ -420,7 +420,7 @@ class _AnswerNumbers:
 
     @property
     def count(self) -> int:
-        """How many numbers there are at most; 1 where there is no answer."""
+        """Largest number of numbered answers; 1 where there is no answer."""
         return max(int(self.number.max(initial=NONE)) + 1, 1)
 
     @property
@@ -440,7 +440,7 @@ class _AnswerNumbers:
         return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
     def places(self, first_place: np.ndarray) -> np.ndarray:
-        """Where each numbered answer first appears in the order of generation (E, A), from that of its code (E, C)."""
+        """Place of each numbered answer's first trace in the order of generation (E, A), from those of codes (E, C)."""
         by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
         by_number[row, self.number[row, code]] = first_place[row, code]

@@ -1,7 +1,7 @@
 """When a policy stops: each rule says, for every step of every example at once, whether it holds there.
 
 A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A frozen dataclass with a method
-`holds` is a rule, too: `OwnStop` puts it into the form of the others.
+`holds` is a rule, too: `WrappedStop` puts it into the form of the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Own, Rule
+from replay.sampling.declared import DeclaredPrefix, Rule, WrappedRule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import RequiredError, RuleError, own_code
+from toolkit.errors import RequiredError, RuleError, user_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Compared:
-    """What a rule compares after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
+    """A comparison after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
 
     The value is NaN where the rule is not looked at. The rule holds where the value reaches the threshold, but for the
     rounding that it allows.
@@ -59,7 +59,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         return None
 
     def compared(self, seen: Prefix) -> Compared | None:
-        """What the rule compares with what, for explanations; None where it compares no number."""
+        """The statistic and its threshold, for explanations; None where it compares no number."""
         return None
 
     @abstractmethod
@@ -67,12 +67,12 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
     def decide(self, seen: Prefix) -> np.ndarray:
-        """What `holds` says: bool (E, S). Raises ThinkbackError when it fails."""
-        with own_code(self.said):
-            decided = np.asarray(self.holds(self.shown(seen)))
+        """Values of `holds`: bool (E, S). Raises ThinkbackError when it fails."""
+        with user_code(self.label):
+            decided = np.asarray(self.holds(self.visible(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
             raise RuleError(
-                f"{self.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+                f"{self.label} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
                 f"bool of shape {seen.traces.shape}, one for every example and step"
             )
         return decided
@@ -232,17 +232,17 @@ class Window(StopRule, name="window", reads={VOTES}, trusted=True):
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
-class OwnStop(Own, StopRule):
+class WrappedStop(WrappedRule, StopRule):
     """A class with a method `holds`; one that declares nothing may read all but columns, and makes no verifications."""
 
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({VOTES}) if self.declared is None else self.declared
 
-    def shown(self, seen: Prefix) -> Any:
-        """What it declares; votes and scores where it declares nothing."""
+    def visible(self, seen: Prefix) -> Any:
+        """The statistics that it declares; votes and scores where it declares nothing."""
         reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
-        return DeclaredPrefix(seen, reads, self.said)
+        return DeclaredPrefix(seen, reads, self.label)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.asarray(self.rule.holds(seen))
@@ -260,7 +260,7 @@ def _lead_probability(first: int, second: int) -> float:
 
 
 def looked_at(steps: int, limit: np.ndarray, width: int) -> np.ndarray:
-    """Where a rule is looked at: after every `width` steps and at the limit (E,); bool (E, steps)."""
+    """Mask (E, steps) of the steps at which a rule is asked: every `width` steps, and at the limit (E,)."""
     step = np.arange(1, steps + 1)
     looked = step <= limit[:, None]
     return looked if width == 1 else looked & ((step % width == 0) | (step == limit[:, None]))
@@ -280,7 +280,7 @@ def _stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tupl
 
 
 def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
+    """Stopping steps of a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)
     ruled = below < limit

@@ -1,4 +1,4 @@
-"""`thinkback generate RECIPE --on LOG` with real models: what goes wrong is one line, and the log is as it was."""
+"""`thinkback generate RECIPE --on LOG` with real models: what goes wrong is one line, and the log is unchanged."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
 from toolkit.imports.files import archives
 from toolkit.imports.files.archives import Allowance, open_archive, unpacked
-from toolkit.imports.files.found_files import find_files
+from toolkit.imports.files.listing import find_files
 from toolkit.log import collect, open_log
 
 

@@ -174,7 +174,7 @@ def test_a_run_of_helm_that_is_named_by_its_state_has_the_files_beside_it(tmp_pa
     named = [str(folder / STATE)]
     report = import_format("helm", named, tmp_path / "log")
     assert read(report.log) == [("4", "5", True)]
-    assert "HELM's verdicts are by `final_number_exact_match`" in report.notes
+    assert "HELM's verdicts come from `final_number_exact_match`" in report.notes
     (folder / "per_instance_stats.json").unlink()
     report = import_format("auto", named, tmp_path / "alone")
     assert read(report.log) == [("4", "5", False)]

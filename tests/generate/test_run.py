@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
-from generate.journal.asking import PATIENCE
 from generate.journal.database import FOLDER, Journal
+from generate.journal.dispatch import PATIENCE
 from generate.journal.events import Answered
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate, examples_bytes

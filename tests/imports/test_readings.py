@@ -150,7 +150,7 @@ def test_a_cure_of_one_data_set_is_found_though_all_the_log_is_doubted(bench: Be
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     assert "`boxes` in pool `p`" in warnings[0]
     assert "`--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right" in warnings[0]
-    assert warnings[-1] == "WARNING: so it is with 1 further data set in a pool"
+    assert warnings[-1] == "WARNING: the same holds for 1 further data set in a pool"
 
 
 def test_one_cure_for_all_data_sets_is_said_once(bench: Bench) -> None:
@@ -176,7 +176,7 @@ def test_of_many_three_are_named(bench: Bench) -> None:
     bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     assert [line.split("`")[1] for line in warnings[:3]] == ["bad4", "bad3", "bad2"]
-    assert warnings[3] == "WARNING: so it is with 2 further data sets in a pool"
+    assert warnings[3] == "WARNING: the same holds for 2 further data sets in a pool"
 
 
 def test_examples_with_hundreds_of_traces_do_not_crowd_out_the_others(bench: Bench) -> None:
@@ -202,14 +202,14 @@ def test_a_cure_is_tried_on_the_text_where_answers_are_given(bench: Bench) -> No
         rejudge=True, settings=settings,
     )  # fmt: skip
     assert report.readings.right == 6
-    assert not any("changes no answer" in line for line in report.told())
+    assert not any("changes no answer" in line for line in report.lines())
 
 
 def test_ways_to_read_that_change_nothing_are_told_of(bench: Bench) -> None:
     rows = [sample(f"e{i}", "1", t="So 1", ok=True) for i in range(6)]
     bench.run(rows, HEAD + ANSWERED, settings=['answers.read=["last number"]'])
     assert told(bench).endswith(
-        "WARNING: `answers.read` changes no answer, for it reads what is mapped as answer;"
+        "WARNING: `answers.read` changes no answer: it reads the mapped answer;"
         " to read the text instead: `--set 'traces.answer=t'`"
     )
 
@@ -237,7 +237,7 @@ def test_where_only_the_source_judges_no_way_to_read_is_advised(bench: Bench) ->
     assert told(bench).endswith("the source's own verdicts: see whether `traces.correct` is what it should be")
 
 
-FORM = "WARNING: some wrong answers are their gold in another form: "
+FORM = "WARNING: some answers judged wrong are the gold in another form: "
 
 
 def test_a_normal_form_that_makes_several_wrong_answers_their_gold_is_told_of_at_any_share(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.worth import _quality
+from toolkit.log.describe.verifier_quality import _quality
 from toolkit.stats import auc, auc_within
 
 TRAIN = "split='train'"

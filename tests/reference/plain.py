@@ -266,7 +266,7 @@ def refuse(log: PlainLog, policy: Row) -> None:
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
         (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),
-        (lambda: refuses(log, policy, pool_name(log, policy), verifies(policy)), "what cannot be given up"),
+        (lambda: refuses(log, policy, pool_name(log, policy), verifies(policy)), "what cannot be abandoned"),
         (
             lambda: (
                 pool_name(log, policy) in log.whole

@@ -90,8 +90,8 @@ def test_beside_a_vote_the_others_lose_the_example_too_and_that_is_said(found: t
     result = replay.run(made, [VOTES[0], OWN_VERDICTS[1]], baseline="best", resamples=5)
     (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
     assert told == (
-        "the log covers 20 examples for the baseline `best`, whose numbers are of 19: on the rest others lack calls or "
-        "values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
+        "the log covers 20 examples for the baseline `best`, and its numbers are of 19: on the rest other "
+        "policies lack calls or values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
     )
 
 

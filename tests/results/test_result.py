@@ -230,7 +230,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
             assert ("score" in second.steps.columns) == (row["verifications"] > 0)
     told = again.explain("orders", result.examples["example_id"][0])
     assert told.steps.is_empty()
-    assert told.ending.startswith("no one path was saved, for this is a mean over several")
+    assert told.ending.startswith("no single path was saved: the outcome is a mean over several")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_an_old_result_stays_whole_where_a_new_one_fails(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.result.result.seal_found", full)
+        patched.setattr("replay.runs.result.result.seal_findings", full)
         with refuses("write", "kept`"):
             result.save(tmp_path / "kept")
     same(result, replay.load(tmp_path / "kept"))
@@ -579,25 +579,25 @@ def test_the_table_asks_for_a_baseline(log: Path) -> None:
 
 def test_blocks_of_passes_merge(log: Path) -> None:
     """Two passes over halves of the examples, put together, are one."""
-    from replay.runs.passes.served import _gather_all
+    from replay.runs.passes.covered import _pass_over_log
 
     whole = replay.run(log, POLICIES, resamples=5)
     assert whole.source is not None
     plan = whole.source.plan
     policies = tuple(policy.resolve(plan.contents) for policy in replay.load_policies(POLICIES).policies)
     ids = plan.examples.frame["example_id"]
-    parts = [_gather_all(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
+    parts = [_pass_over_log(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
     merged = parts[0].merge(parts[1])
     with refuses("mismatch"):
-        parts[0].merge(_gather_all(plan.among(ids[20:40]), policies))
+        parts[0].merge(_pass_over_log(plan.among(ids[20:40]), policies))
     with refuses("mismatch"):
-        parts[0].merge(_gather_all(plan.among(ids[:30]), policies[:2]))
+        parts[0].merge(_pass_over_log(plan.among(ids[:30]), policies[:2]))
     assert merged.ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))
-    expected = _gather_all(plan, policies)
+    expected = _pass_over_log(plan, policies)
     for name in merged.numbers:
-        one = np.concatenate([block.slabs[name].rows(everyone) for block in merged.blocks], axis=1)
-        two = np.concatenate([block.slabs[name].rows(everyone) for block in expected.blocks], axis=1)
+        one = np.concatenate([block.columns[name].rows(everyone) for block in merged.blocks], axis=1)
+        two = np.concatenate([block.columns[name].rows(everyone) for block in expected.blocks], axis=1)
         assert np.array_equal(one, two, equal_nan=True)
 
 

@@ -19,7 +19,7 @@ from generate.simulation.grid import simulate
 from replay.analyses.recommend.recommend import Recommendation
 from tests.errors import refuses
 from toolkit import progress as bars
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import ThinkbackError, user_code
 from toolkit.show import table_of
 from toolkit.show.drawing.style import SCREEN_DPI, style
 
@@ -90,7 +90,7 @@ def test_an_error_is_one_line() -> None:
 
 def test_an_error_of_a_rule_in_a_cell_names_the_line_alone() -> None:
     cell = compile("\n\n1 / 0", "/any/ipykernel_17/1234.py", "exec")
-    with refuses("rule", "3"), own_code("it"):
+    with refuses("rule", "3"), user_code("it"):
         exec(cell)
 
 

@@ -26,7 +26,7 @@ from toolkit.show import (
     short_names,
 )
 from toolkit.show.ranking.results import takeaway
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -194,7 +194,7 @@ def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedIn
     ranks = results.ranks.with_columns(baseline_low=-0.01 - limits, baseline_high=0.022 + limits)
     made = replace(results, ranks=ranks)
     row = next(row for row in rank(made) if row.policy.name == "stop[margin=0.2]")
-    assert row.difference == ShownInterval(0.005, pytest.approx(-0.012), pytest.approx(0.024))
+    assert row.difference == IntervalCell(0.005, pytest.approx(-0.012), pytest.approx(0.024))
     assert row.not_worse is False
     text = str(ranked_table(made))
     assert "[−1.2, +2.4]" in text

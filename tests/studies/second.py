@@ -7,8 +7,10 @@ A value of None is an empty cell.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -348,13 +350,24 @@ def think_longer(question: Question, pool: str) -> Paid:
 
 
 def vote(question: Question, pool: str, size: int) -> Paid:
-    """The commonest answer of so many samples; of equals, the one that came first. Every sample is paid."""
-    calls = question.pools[pool][:size]
-    valid = [call for call in calls if call.answer is not None]
-    winner = commonest([str(call.answer) for call in valid])
-    right = next((call.right for call in valid if call.answer == winner), False)
-    finalizers = sum(call.finalized for call in calls)
-    return Paid(right, size + finalizers, sum(call.tokens for call in calls), finalizers)
+    """The commonest answer of so many samples, over all orders in which they could have come; of equals each as often.
+
+    Every sample is among them equally often, and so is its cost.
+    """
+    calls = question.pools[pool]
+    share = size / len(calls)
+    counts = Counter(call.answer for call in calls)
+    right = {answer: average([call.right for call in calls if call.answer == answer]) for answer in counts}
+    mean = 0.0
+    for drawn in itertools.product(*(range(count + 1) for count in counts.values())):
+        if sum(drawn) != size:
+            continue
+        ways = math.prod(math.comb(count, times) for count, times in zip(counts.values(), drawn, strict=True))
+        votes = {answer: times for answer, times in zip(counts, drawn, strict=True) if answer is not None and times}
+        winners = [answer for answer, times in votes.items() if times == max(votes.values())]
+        mean += ways / math.comb(len(calls), size) * (average([right[one] for one in winners]) if winners else 0.0)
+    finalizers = share * sum(call.finalized for call in calls)
+    return Paid(mean, size + finalizers, share * sum(call.tokens for call in calls), finalizers)
 
 
 def policy_named(name: str, gates: Callable[[str], Gate], primary: str) -> Callable[[Question], Paid]:

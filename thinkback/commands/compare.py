@@ -31,7 +31,7 @@ def compare(
     the examples on which they differ. With --with, those of one result against those of another.
     """
     from replay import load
-    from replay.runs.saved.shown import ROWS
+    from replay.runs.saved.display import ROWS
     from thinkback import console
     from toolkit.files import check_replaceable
 
@@ -55,7 +55,7 @@ def compare(
 
 def _write(compared: ComparedPolicies, table: Table, width: float, out: Path, force: bool) -> list[str]:
     """Write the tables, and all rows as CSV, to the folder; the names of the files."""
-    from replay.runs.saved.shown import ROWS
+    from replay.runs.saved.display import ROWS
     from toolkit.files import replacing
     from toolkit.show import table_of, write_latex
 

@@ -131,7 +131,7 @@ def _import(
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
-    for note in report.told():
+    for note in report.lines():
         console.say(note)
     rows = (counted(getattr(report, name), name.removesuffix("s")) for name in written)
     console.say(f"wrote {out}: {', '.join(rows)}")

@@ -40,7 +40,7 @@ def replay(
     cost-accuracy figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
-    from replay.runs.saved.shown import SUITE_ON_PAPER
+    from replay.runs.saved.display import SUITE_ON_PAPER
     from toolkit.errors import RequiredError
     from toolkit.files import check_replaceable
     from toolkit.stats import check_margin
@@ -70,14 +70,14 @@ def _write_and_show(
     suite: bool,
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
-    from replay.runs.saved.shown import ROWS, printed_tables, ranked_input, write_shown
+    from replay.runs.saved.display import ROWS, printed_tables, ranked_input, write_display
     from thinkback import console
     from toolkit.files import replacing
 
     ranked = ranked_input(result, margin)
     room = result.headroom() if parts["headroom"] else None
     with replacing(out, force) as folder:
-        table, groups = write_shown(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
+        table, groups = write_display(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")

@@ -30,11 +30,13 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    made = make(log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level)
-    made.save(out, width=size, force=force)
-    for sentence in made.lead:
+    result = make(
+        log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level
+    )
+    result.save(out, width=size, force=force)
+    for sentence in result.lead:
         _say(sentence)
-    for section in made.sections:
+    for section in result.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:

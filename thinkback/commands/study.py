@@ -38,12 +38,12 @@ def of_study(function: str) -> Callable[..., None]:
         report = getattr(import_module(module), name)(log, **given)
         report.save(out, force)
         if not report.screen_first:
-            _say(report.told)
+            _say(report.lead)
         for table in report.screen:
             console.show(table)
             console.say()
         if report.screen_first:
-            _say(report.told)
+            _say(report.lead)
         console.say_report(out)
 
     return command

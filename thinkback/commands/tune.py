@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from replay.analyses.tune.tuned import Tuned
-    from toolkit.show import ShownInterval, Table
+    from toolkit.show import IntervalCell, Table
 
 
 def tune(
@@ -128,8 +128,8 @@ def _table(tuned: Tuned, goal: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> ShownInterval | None:
-    from toolkit.show import ShownInterval
+def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
+    from toolkit.show import IntervalCell
 
     rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0]) if rows else None
+    return IntervalCell.of(rows[0]) if rows else None

@@ -29,7 +29,7 @@ class Bucket:
 
 
 def trace_buckets(result: Result, policies: Sequence[str], largest: int) -> Iterator[Bucket]:
-    """For each of the policies that were replayed, buckets of five traces up to the `largest` number of them."""
+    """Buckets of five traces, up to the `largest` number, of each replayed policy."""
     for policy in policies:
         used = result.outcomes.filter(pl.col("policy") == policy).select("example_id", "traces").collect()
         if used.is_empty():

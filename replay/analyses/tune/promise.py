@@ -30,7 +30,7 @@ MOST_QUESTIONS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What is tested of each policy on the development rows: its difference to the baseline, for every limit.
+    """The test of each policy on the development rows: its difference to the baseline, for every limit.
 
     `values`: correctness, or the column of another limit, by policy (E,), for each limit.
     """
@@ -43,7 +43,7 @@ class Promise:
 
     @classmethod
     def of(cls, goal: Goal, result: Result) -> Promise | None:
-        """None where the goal has no limit relative to the baseline on a mean over examples."""
+        """Promise of a goal; None where it has no limit relative to the baseline on a mean over examples."""
         limits = tuple(one for one in goal.limits if one.relative == "+" and _column(result, one) is not None)
         if not (limits and goal.smallest and result.baseline is not None):
             return None
@@ -75,11 +75,11 @@ class Promise:
         return passed
 
     def families(self, tested: Mapping[str, Sequence[str]]) -> int:
-        """How many families have a setting to test, which share the error."""
+        """Number of families that have a setting to test, which share the error."""
         return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
     def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:
-        """By how much a policy keeps to each limit: the lower limit of that, and its estimate."""
+        """Slack of a policy at each limit: the lower limit of the slack, and its estimate."""
         settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
         pairs = []
         for limit, values in zip(self.limits, self.values, strict=True):

@@ -13,9 +13,9 @@ from toolkit.show import (
     SIMULATED,
     Called,
     ColumnNote,
+    IntervalCell,
     Number,
     NumberWithInterval,
-    ShownInterval,
     Table,
     TableColumn,
     Tick,
@@ -44,7 +44,7 @@ FEW_CLUSTERS = {
     "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
-"""The same where the examples are clustered."""
+"""Mark of intervals where the examples are clustered."""
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
@@ -122,7 +122,7 @@ class ComparedPolicies:
             "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
         )
         body = [
-            (one, other, ShownInterval(float(change), low, high, "†" * (method in FEW)), *rest)
+            (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *rest)
             for one, other, change, low, high, method, *rest in rows.iter_rows()
         ]
         below = [
@@ -156,7 +156,7 @@ class ComparedPolicies:
             decimals, scale = _places(column)
             number = Number(decimals, scale, significant=2)
             marks |= {method} if method in MARKED else set()
-            apart = None if change is None else ShownInterval(change, low, high, "†" * (method in MARKED))
+            apart = None if change is None else IntervalCell(change, low, high, "†" * (method in MARKED))
             values = [None if value is None else number.show(value) for value in (one, other)]
             form = NumberWithInterval(decimals, scale, signed=True, significant=2)
             rows.append((column.heading, *values, None if apart is None else form.show(apart), p_value, n))
@@ -172,7 +172,7 @@ class ComparedPolicies:
         return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _among(self) -> Iterator[str]:
-        """What holds for the two among all pairs."""
+        """Sentences on the two among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _places(column)
         form = NumberWithInterval(decimals, scale, signed=True)
@@ -181,7 +181,7 @@ class ComparedPolicies:
         ).iter_rows():
             verdict = "told apart" if differs else "not told apart"
             p = "" if p_value is None else f", p {Number(4).show(p_value)}"
-            value = form.show(ShownInterval(change, low, high))
+            value = form.show(IntervalCell(change, low, high))
             yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
         yield from self._left_out()
 

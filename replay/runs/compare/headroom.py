@@ -21,8 +21,8 @@ from replay.data.block import LogBlock
 from replay.engine.calls import Draw, PolicyPath, Realization
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import paths
+from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
-from replay.runs.saved.shown import policy_row
 from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
@@ -52,7 +52,7 @@ GAPS = "gaps.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What lies between policies and an oracle.
+    """Headroom between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -84,8 +84,10 @@ class Headroom:
         columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
-        for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
-            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in measures)))))
+        for policy, *interval in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
+            rows.append(
+                (policy, *(cell_of(one) for one in (interval, *(known.get((policy, one)) for one in measures))))
+            )
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -180,7 +182,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
+    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
@@ -230,7 +232,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 def headroom(
     result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
-    """Of each policy its share of the headroom, its regret and the parts of its gap.
+    """Headroom of each policy: its share, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
@@ -276,18 +278,18 @@ def headroom(
     )
 
 
-def _oracle_of(result: Findings, named: str | None) -> str:
+def _oracle_of(result: Findings, name: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
-    if named is not None:
-        require_known(named, names, f"no policy is named `{named}`")
-        return named
+    if name is not None:
+        require_known(name, names, f"no policy is named `{name}`")
+        return name
     seeing = [policy.name for policy in result.policies if policy.diagnostic]
     known = result.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
         raise RequiredError(
-            'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
+            'headroom ends at an oracle, and the result has none: replay with a policy of `kind = "oracle"`, or name '
             "another policy as `oracle`"
         )
     return str(known["policy"][0])

@@ -69,7 +69,9 @@ def select_examples(
     for column in by:
         contents.require_groups(column)
         if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
-            raise ConflictError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
+            raise ConflictError(
+                f"{argument('by')} names `{column}`, which is also a column of the result's tables: rename it"
+            )
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
     examples = collect(log.scan("examples", names), log).sort("example_id")
     if where is not None:

@@ -38,13 +38,13 @@ def resolved(
         contents.require_measure(measure)
     needs = needs_of(chosen, contents)
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    read = {*needs.example_columns}
+    columns = {*needs.example_columns}
     split = {"split"} if verifying and "split" in contents.example_columns else set()
-    examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
+    examples = select_examples(log, contents, needs.pools, where, by, sorted(columns | split))
     notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
     readers = _readers(chosen, contents)
     notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
-    examples = replace(examples, frame=examples.frame.drop(split - read - {*by}))
+    examples = replace(examples, frame=examples.frame.drop(split - columns - {*by}))
     return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
 
 

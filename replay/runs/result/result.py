@@ -15,15 +15,15 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.explain.explain import Explanation, explain_fitted, retell
+from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
+from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_found
+from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
-from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ExistsError,
@@ -53,7 +53,7 @@ FEW = 6
 
 @dataclass(frozen=True, eq=False)
 class _PolicyResult:
-    """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+    """Results of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
 
     record: PolicyRecord
     outcomes: pl.LazyFrame
@@ -73,7 +73,7 @@ class _PolicyResult:
 
 @dataclass(frozen=True, eq=False)
 class Result(Findings):
-    """What a run found. Frames are polars; `notes` are what a table should carry.
+    """The result of a run. Frames are polars; `notes` are what a table should carry.
 
     It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
     pickled; all but what needs the log works as well once it is loaded.
@@ -137,17 +137,19 @@ class Result(Findings):
         cost: str | None = None,
         log: AnyLog | None = None,
     ) -> FigureData:
-        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
-        given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
-        kind = figure_kind(name, [option for option, value in given.items() if value])
-        found = None if log is None else open_log(log)
-        if found is not None and found.digest() != self.provenance["log"]["sha256"]:
-            raise MismatchError(f"the log `{found.name}` is another than the one that was replayed: name that one")
-        return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
+        """Data of a figure: its numbers are the `frame`. `policies` are those to show."""
+        arguments = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
+        kind = figure_kind(name, [option for option, value in arguments.items() if value])
+        opened_log = None if log is None else open_log(log)
+        if opened_log is not None and opened_log.digest() != self.provenance["log"]["sha256"]:
+            raise MismatchError(f"the log `{opened_log.name}` is another than the one that was replayed: name that one")
+        return kind.make(
+            FigureRequest(self, lambda: self._gaps, self._log, opened_log, baseline, oracle, policies, cost)
+        )
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> _PolicyResult:
-        """What was found of one policy. Raises ThinkbackError where there is none of that name."""
+        """Results of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
         record = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
@@ -165,7 +167,7 @@ class Result(Findings):
         require_known(example, ids, f"the result compares no example `{example}`")
         row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
-            return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
+            return explain_saved(self, self._saved(traces=True, texts=texts), policy, row, texts)
         plan, acting = self._source().plan, self.source.acting
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
@@ -228,7 +230,7 @@ class Result(Findings):
         return log_of(self)
 
     def _source(self) -> RunSource:
-        """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
+        """The source of the result. ThinkbackError where the log is not there any more, or another one by now."""
         if self.source is None or self._log() is None:
             address = self.provenance["log"]["address"]
             raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
@@ -270,7 +272,7 @@ class Result(Findings):
         by_trace, saved = traces or texts, None
         if self.source is None:
             saved = self._saved(traces=by_trace, texts=texts, curves=curves, headroom=headroom)
-        write_found(self, folder, self._saved_examples(texts))
+        write_findings(self, folder, self._saved_examples(texts))
         if self.source is not None and by_trace:
             source = self._source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
@@ -284,7 +286,7 @@ class Result(Findings):
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
         if headroom and self._gaps is not None:
             self._gaps.write_parquet(folder / GAPS)
-        seal_found(self, folder)
+        seal_findings(self, folder)
 
     def curves(self) -> pl.DataFrame:
         """Curves of every pool on the examples that were asked for, as `tb.curves` has them.
@@ -358,10 +360,10 @@ def load(address: str | Path) -> Result:
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
-    return Result(**read_found(address))
+    return Result(**read_findings(address))
 
 
 def unpacked(data: bytes) -> Result:
     """The result in bytes, as pickles hold it."""
     scratch = unpack(data)
-    return Result(**read_found(scratch.path, scratch))
+    return Result(**read_findings(scratch.path, scratch))

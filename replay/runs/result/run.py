@@ -13,17 +13,17 @@ from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls
+from replay.runs.passes.covered import Covered, replay_covered
 from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.logged_order import order_notes
-from replay.runs.passes.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes.passes import ReplayPlan
-from replay.runs.passes.served import Served, serve
+from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record, versions
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import (
@@ -93,13 +93,13 @@ def run(
     if policies is None:
         log = open_log(log)
         policies = suite(log, where)
-    file, metrics = load_policies(policies, rules), own_metrics(metrics)
+    file, metrics = load_policies(policies, rules), user_metrics(metrics)
     log, contents = opened(log)
-    told = tuple(of_suite(file.left_out, file.where if where is None else None))
+    suite_notes = tuple(of_suite(file.left_out, file.where if where is None else None))
     if where is None:
         where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
-    own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
+    user_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = resolved(log, contents, file, measure, where, by)
     check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
@@ -107,20 +107,23 @@ def run(
         baseline = largest_majority(map(policy_record, chosen))
     if cost is not None:
         plain = with_columns(columns_of(chosen))
-        cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
+        cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     replay = _replay(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
     columns = with_columns(columns_of(replay.policies))
-    columns = with_columns(own_columns(metrics, columns), columns)
+    columns = with_columns(user_columns(metrics, columns), columns)
     summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
     check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
     if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
         summariser = replace(summariser, metric=qualities[0])
         statistics = summariser.summary()
-        told = (*told, note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"))
+        suite_notes = (
+            *suite_notes,
+            note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"),
+        )
     _check_ranked(statistics, summariser, measure, log.address)
     frame = examples.frame.filter(coverage.keep)
     _check_groups(frame, by)
@@ -131,7 +134,8 @@ def run(
     unlike = _unlike(replay.policies, contents, statistics, summariser)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
-        *told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *orders, *statistics.notes,
+        *suite_notes, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *orders,
+        *statistics.notes,
     )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
@@ -187,11 +191,11 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
+def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Covered:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
-    replay = serve(plan, policies, strict, baseline)
+    replay = replay_covered(plan, policies, strict, baseline)
     if baseline is None:
         return replay
     if baseline in replay.coverage.dropped:

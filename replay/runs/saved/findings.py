@@ -17,8 +17,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
-from replay.runs.passes.own_metrics import with_unvalued
 from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
@@ -51,7 +51,7 @@ class Outcomes(Protocol):
     def labels(self) -> tuple[str, ...] | None: ...
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         ...
 
     @property
@@ -91,17 +91,17 @@ def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
 
 @dataclass(frozen=True)
 class RunSource:
-    """What a result was made of: a pass over a log can tell more from it. A loaded result has none."""
+    """The source of a result, from which a further pass over the log can be made. A loaded result has none."""
 
     plan: ReplayPlan
     policies: tuple[Policy, ...]
     acting: Mapping[str, np.ndarray]
-    """Of policies that rank all examples, those of the plan on which they act (N,) bool."""
+    """Masks (N,) of the plan's examples on which policies act that rank all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summariser:
-    """How the outcomes of some policies become summaries, of all examples or of some."""
+    """Makes summaries of the outcomes of some policies, of all examples or of some."""
 
     outcomes: Outcomes
     policies: tuple[PolicyRecord, ...]
@@ -146,7 +146,7 @@ class Summariser:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a run found. Frames are polars; `notes` are what a table should carry."""
+    """The findings of a run. Frames are polars; `notes` are what a table should carry."""
 
     summariser: Summariser
     statistics: Summary
@@ -165,7 +165,7 @@ class Findings:
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
     folder: SavedFolder | None = None
-    """Where it was loaded from."""
+    """The folder that it was loaded from."""
     saved_seconds: pl.DataFrame | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -175,7 +175,7 @@ class Findings:
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
+        """Columns of outcomes and metrics, those of its policies and the user's own among them."""
         return self.summariser.columns
 
     @property
@@ -200,7 +200,7 @@ class Findings:
         return _lazy(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
-        """The same of one policy."""
+        """Outcomes of one policy."""
         return _lazy(self.summariser.outcomes, policy)
 
     @cached_property
@@ -275,7 +275,7 @@ class Findings:
 
 
 VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-"""What SQL calls the part by trace; the log has a table `traces`, too."""
+"""Names of the part by trace in SQL; the log has a table `traces`, too."""
 WITHOUT = "this result was saved, or pickled, without {part}: replay again, and save it with `{part}=True`"
 
 
@@ -296,8 +296,8 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
     try:
         return query_log(log, sql, files)
     except ThinkbackError as error:
-        named = re.search(r"[Tt]able with name (\w+)", str(error))
-        name = "" if named is None else named[1].lower()
+        match = re.search(r"[Tt]able with name (\w+)", str(error))
+        name = "" if match is None else match[1].lower()
         if name in VIEWS.values() and name not in files:
             raise _without_traces(result, name) from None
         if log is not None or name not in SCHEMAS:
@@ -318,7 +318,7 @@ def log_of(result: Findings) -> Log | None:
 
 
 def _addresses(result: Findings) -> Iterator[str]:
-    """Where the log may be: where a run found it; of a loaded result, which names it as it was named then, from the
+    """Addresses of the log: that of the run; of a loaded result, which names it as it was named then, from the
     working directory, and from the folders above the result.
     """
     address = str(result.provenance["log"]["address"])

@@ -14,12 +14,12 @@ import polars as pl
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
 from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.sample import EVERY
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SURROGATE, TITLES, TOP, VOTE, Methods
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
-from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 SETS = (
@@ -58,15 +58,14 @@ def _compared(study: Study) -> dict[str, Methods]:
     runs = {f"{verifier}, N = {study.main.cap}": study.main}
     if other is not None:
         runs[f"{other}, N = {study.other.cap}"] = study.other
-    return runs | {f"{verifier}, means over {_orders(study.setting.orders)}": study.averaged}
+    return runs | {f"{verifier}, means over orders": study.averaged}
 
 
 def paired(study: Study) -> Iterator[Row]:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
     for name, methods in _compared(study).items():
         for method, against in PAIRS:
-            if methods is not study.averaged or method not in (TOP, VOTE):
-                yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
+            yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
 
 
 def _why_not_paired(study: Study) -> Iterator[str]:
@@ -75,11 +74,12 @@ def _why_not_paired(study: Study) -> Iterator[str]:
 
 
 def _averaged(study: Study) -> Iterator[Row]:
-    """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
-    for name in VERIFYING:
+    """The methods as means over orders of the pool: the chance of one order is not in the intervals."""
+    for name in METHODS:
         of = MethodOfRun(study.averaged, name)
         values = {} if name == BEST else _differences(of.cells, name, BEST)
-        yield Row((TITLES[name],), of, values | {"change": of.change("operations", BEST)})
+        over = _orders(study.setting.orders) if name in (ADAPTIVE, SURROGATE) else "all orders"
+        yield Row((TITLES[name], over), of, values | {"change": of.change("operations", BEST)})
 
 
 CALLS = (
@@ -123,11 +123,13 @@ PAIRED = Sheet[Study](
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
 )  # fmt: skip
 MEANS = Sheet[Study](
-    "orders", lambda studies: f"Means over {_orders(studies[0].setting.orders)} of one pool, drawn at random",
-    ("Method",), (*QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True)),
-    _averaged, (
+    "orders", "Means over orders in which the traces of a pool could have come",
+    ("Method", "Over"), (
+        *QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True),
+    ), _averaged, (
         "differences: paired, against exhaustive best-of-N",
-        "exhaustive best-of-N differs a little from table 5.1 where traces of unlike labels tie: the first wins",
+        "without a stop: exact, over all orders; with one: over orders drawn at random",
+        "other tables have the methods in the order in which traces were generated, as the thesis has",
     ), group="orders",
 )  # fmt: skip
 VARIANTS = Sheet[Study](
@@ -142,7 +144,7 @@ PREDICTION_SETS = Sheet[Study](
         *SETS,
     ), _coverage, (
         "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
-        "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
+        "a dash for a threshold: the class is in every set, because too few claims to learn from have it, or a share "
         "alpha of them has no verified trace of their label",
     ), group="variants", optional=True,
 )  # fmt: skip
@@ -177,10 +179,10 @@ def unresolved(study: Study) -> Iterator[Row]:
 
 
 def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
-    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    """Notes on the claims that a table of shares leaves out: those of smaller pools, and others, with the reason."""
     yield study.budgets.depth.note
     if missing := study.budgets.lacking(shares):
-        few = "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+        few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
         unknown = shares["share"].null_count() == len(shares)
         yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
 
@@ -209,7 +211,7 @@ ORDERS = (
     Sheet[Study](
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
         (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
-        ("a dash: at no budget, or not known because it or a lower one cannot be replayed", _unserved), group="budgets",
+        ("a dash: no budget reaches it, or it or a lower one cannot be replayed", _unserved), group="budgets",
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""
@@ -226,7 +228,7 @@ WITHOUT_POLICY = (
             numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
         ), unresolved,
         (
-            "margins: of the claims that have not stopped, the largest lead each has had by then",
+            "margins: the largest lead so far of each claim that has not stopped",
             lambda study: _shares_notes(
                 study, study.budgets.unresolved, f"`{study.setting.verifier}` did not score every valid trace"
             ),
@@ -234,7 +236,7 @@ WITHOUT_POLICY = (
         group="unresolved",
     ),
 )  # fmt: skip
-"""What is found without a policy."""
+"""Tables that need no policy."""
 BUDGET_ORDERS = {
     "generation": ("Generation order", "generation_order_macro_f1_pct"),
     "random": ("Random", "random_macro_f1_pct"),
@@ -259,7 +261,7 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
     for fixed in study.budgets.pools:
         size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
         cells = {
-            (order, k): ShownInterval.of(cell, 100)
+            (order, k): IntervalCell.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
         less = {order: gaps(fixed.budgets, "surrogate", order) for order in LESS}
@@ -309,8 +311,8 @@ FIXED_KEYS = Sheet[Study](
 
 def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Macro-F1 and operations for every setting."""
-    f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
-    frame = f1.with_columns(operations=spent["estimate"])
+    f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
+    frame = f1.with_columns(operations=operations["estimate"])
     return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 
@@ -354,7 +356,7 @@ CALIBRATION = (
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
         ), lambda study: (Row((one.verifier,), one.calibration) for one in study.calibration), (
             "ECE: of ten bins of equal width, less its bias; by chance: what calibrated scores would have on average",
-            "intervals: by claim; an ECE's holds what the data do not rule out: from 0 on, it is not told from 0",
+            "intervals: by claim; that of an ECE holds what the data do not rule out, 0 where it begins at 0",
             _missing,
         ),
     ),
@@ -365,7 +367,7 @@ CALIBRATION = (
             numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
             intervals("Right, %", "right", 1, interval_of("label", 100)),
         ), _bins, (
-            "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
+            "intervals: Wilson's, with the effective number of traces, since the traces of a claim are alike",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
         ), optional=True,
     ),
@@ -375,4 +377,4 @@ FURTHER_TABLES = (
     FIXED_KEYS, *ORDERS, *WITHOUT_POLICY, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS, PREDICTION_SETS,
     *CALIBRATION,
 )  # fmt: skip
-"""In the order of the report."""
+"""All further tables, in the order of the report."""

@@ -51,7 +51,7 @@ def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> Plotted
 
 
 def _verifier(study: LatentStudy) -> str | None:
-    """Of the study's verifiers the one that the strategies ask."""
+    """The study's verifier that the strategies ask."""
     pool_strategies = study.strategies
     verifiers = (
         []
@@ -153,7 +153,7 @@ def _drawn(
 
 
 MOST_LINES = 1_000
-"""Of a panel with bands: all of them."""
+"""Lines of a panel with bands: all of them."""
 
 
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:

@@ -16,13 +16,13 @@ from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
+from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
 
 def _missing_lines(study: LatentStudy) -> Iterator[str]:
-    """What could not be done on a data set, and why."""
+    """Lines on what could not be done on a data set, with the reason."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
         yield f"strategies: {unserved}"
@@ -85,7 +85,7 @@ def study_latent(
 
 
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
-    """What was found on each data set of a log, laid out."""
+    """The report on each data set of a log."""
     simulated = any(study.simulated for study in studies)
     tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
@@ -113,7 +113,7 @@ def _sentence(one: Verdict) -> str:
     text = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."
-    interval = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
+    interval = IntervalCell(one.difference.difference, one.difference.low, one.difference.high)
     text += f": {POINTS.show(interval)} points, against {one.against}"
     for name, samples in (("ahead", one.gained), ("behind", one.lost)):
         if samples:
@@ -150,7 +150,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
 
 
 def _measured_on(study: LatentStudy) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was measured."""
     provenance = record(study)
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"

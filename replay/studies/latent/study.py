@@ -18,7 +18,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import asked_about, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import examples_where, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -37,15 +37,15 @@ SINGLE = ("avg", "majority", "pass")
 @checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
     """The temperature of each pool of first attempts that was drawn at one, the lowest first."""
-    opened = open_log(log)
-    traces = opened.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    opened_log = open_log(log)
+    traces = opened_log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     of_pool = traces.group_by("pool").agg(
         lowest=pl.col("temperature").min(),
         highest=pl.col("temperature").max(),
         unknown=pl.col("temperature").null_count(),
     )
-    alike = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
-    return dict(collect(alike.select("pool", "lowest").sort("lowest", "pool"), opened).iter_rows())
+    constant = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
+    return dict(collect(constant.select("pool", "lowest").sort("lowest", "pool"), opened_log).iter_rows())
 
 
 @checks_arguments()
@@ -55,12 +55,12 @@ def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
     Raises ThinkbackError where no pool has one temperature.
     """
-    opened = open_log(log)
-    by_pool = temperatures(opened)
+    opened_log = open_log(log)
+    by_pool = temperatures(opened_log)
     if not by_pool:
-        raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
+        raise UnsuitableError(f"{opened_log.address} has no pool that was drawn at one known temperature")
     parts = [
-        curves(opened, pool=pool, where=where, settings=settings)
+        curves(opened_log, pool=pool, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
         .select(pl.lit(temperature).alias("temperature"), "pool", "metric", "k", "estimate", "low", "high", "n")
         for pool, temperature in by_pool.items()
@@ -76,9 +76,9 @@ MODELS, SIZES, SHARES, SUFFIXES = (
     "suffixes",
 )
 ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
-"""What may be missing, by name."""
+"""Names of what may be missing."""
 FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
-"""What states are needed for."""
+"""Names of what needs states."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """What the last `length` tokens tell: their log-probability, and the states of their places."""
+    """Areas of the last `length` tokens: of their log-probability, and of the states of their places."""
 
     length: int
     logprob: Interval | None
@@ -172,7 +172,7 @@ class LatentSetting:
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
-"""What strategies are called among what is missing."""
+"""Names of strategies among what is missing."""
 FEWEST_SCORED = 2
 """Samples to vote on."""
 
@@ -237,7 +237,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     contents = read_contents(log)
     _require(log, contents, setting)
     setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
-    ids = asked_about(log, setting.where)["example_id"]
+    ids = examples_where(log, setting.where)["example_id"]
     train = matching_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
@@ -265,16 +265,16 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
         matching(log, setting.on, "on")
 
 
-def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
-    """Those that are named, else `latent`."""
-    for name in named:
+def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
+    """The named verifiers, else `latent`."""
+    for name in names:
         contents.require_verifier(name)
-    if not named and LATENT not in contents.verifiers:
+    if not names and LATENT not in contents.verifiers:
         raise UnknownError(
             f"the log has no verifier `{LATENT}`: fit one with `thinkback fit-verifier LOG --train-on "
             f"\"split='train'\" --name {LATENT}`, or name another with {argument('verifier')}"
         )
-    return tuple(named) or (LATENT,)
+    return tuple(names) or (LATENT,)
 
 
 def _studies(
@@ -308,7 +308,7 @@ def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting)
 
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
-    """The same with its strategies, where the log can serve them."""
+    """The study with its strategies, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
@@ -337,7 +337,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
-    """The same with strategies of the first samples of each question, where the verifier scored these alone."""
+    """The study with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
@@ -353,7 +353,7 @@ def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str)
         return replace(study, missing={**study.missing, SELECTING: str(error)})
     if not any(one.verifier == verifier for one in scored.plain):
         return study
-    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
+    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so they use these alone"
     return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
 
 
@@ -378,7 +378,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """How many of the first samples of a pool a verifier scored, of nearly all examples."""
+    """Number of the first samples of a pool that a verifier scored, on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
@@ -421,20 +421,20 @@ def _models_of(log: Log, dataset: str) -> dict[str, str]:
 
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
-"""Of the classifiers of a cell of the paper's temperature study (section 4.2)."""
+"""Places of the classifiers of a cell of the paper's temperature study (section 4.2)."""
 MOST_PLACES, FEW_PLACES = 8, 4
 """Places that stand for all where many fits are made, and where each is made for several seeds."""
 MOST_TRACES = 2_500
-"""Of each data set, pool, and part (trained on or measured)."""
+"""Traces of each data set, pool, and part (trained on or measured)."""
 MOST_NUMBERS = 2**22
-"""Of the training rows of a fit: what long states leave of the traces."""
+"""Numbers in the training rows of a fit; longer states mean fewer traces."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
 
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
-    """Those of one data set; `every`: all data sets of the log, this one among them."""
+    """Ablations of one data set; `every`: all data sets of the log, this one among them."""
     missing = dict[str, str]()
     on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None
@@ -448,13 +448,13 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     main = place_probes.restricted(dataset_traces, dataset_traces.of("pool", pool))
     few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.at())
-    transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    transferred, by_reader = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
-        readers={name: area.interval(level) for name, area in read.items()},
+        readers={name: area.interval(level) for name, area in by_reader.items()},
         transfer_behind=_behind(transferred, study.dataset, level),
-        readers_behind=_behind(read, study.states, level),
+        readers_behind=_behind(by_reader, study.states, level),
         locations=place_probes.location_map(main, table, level),
         temperatures=tuple(_temperatures(study, dataset_traces, few, missing)),
         models=tuple(_models(study, main, missing)),
@@ -473,7 +473,7 @@ def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTrace
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
-    """None where either part has no trace of this data set."""
+    """Traces with their states; None where either part has no trace of this data set."""
     kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
     most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
     placed = place_probes.placed_traces(study.log, states, train, reported, most, study.setting.settings.seed)
@@ -499,7 +499,7 @@ def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many, evenly spread."""
+    """At most `most` of the numbers, evenly spread."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 
@@ -509,7 +509,7 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
     yield f"where many are fitted, {len(few)} places stand for all: {', '.join(_place(main.places[at]) for at in few)}"
     if left_out:
-        yield f"{left_out:,} further traces are left out: those of questions drawn by the seed are enough"
+        yield f"{left_out:,} further traces are left out: the questions that the seed draws are enough"
 
 
 def _place(place: tuple[int, int]) -> str:
@@ -531,14 +531,14 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.own_less(areas, level)
+    behind = place_probes.transfer_gaps(areas, level)
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
-    """How far one of the areas is above each other one."""
+    """Differences of one area to each other one."""
     if reference not in areas:
         return {}
     return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
@@ -572,12 +572,14 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
     for name, reader_traces in by_model.items():
-        alike = place_probes.restricted(
+        common_traces = place_probes.restricted(
             reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
         )
-        if alike.train.any() and not alike.train.all():
-            table = place_probes.score_table(alike, alike.train, alike.at(_spread(_usual(alike.places), MOST_PLACES)))
-            scores[name], traces = place_probes.joint(table), alike
+        if common_traces.train.any() and not common_traces.train.all():
+            table = place_probes.score_table(
+                common_traces, common_traces.train, common_traces.at(_spread(_usual(common_traces.places), MOST_PLACES))
+            )
+            scores[name], traces = place_probes.joint(table), common_traces
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
@@ -585,7 +587,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
-    """At the last layer, and the tokens at the end of the text that the paper doubles."""
+    """Areas by kind of classifier, at the last layer and the last tokens that the paper doubles."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
@@ -651,6 +653,6 @@ def _votes(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
 
 
 def _pools_with_several(study: LatentStudy) -> list[str]:
-    counted = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
-    sizes = collect(counted.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
+    attempts = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
+    sizes = collect(attempts.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
     return sizes.filter(pl.col("most") > 1)["pool"].to_list()

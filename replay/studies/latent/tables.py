@@ -26,7 +26,7 @@ from replay.studies.latent.verdicts import (
     Verdict,
     answered,
 )
-from toolkit.log.describe.worth import BEST
+from toolkit.log.describe.verifier_quality import BEST
 from toolkit.show import Number, TableColumn
 
 WORK = PublishedWork(
@@ -48,7 +48,7 @@ TESTED = {
 REWARDS = {"orm_mistral_auc": "ORM-Mistral", "orm_deepseek_auc": "ORM-Deepseek"}
 """Its reward models by the columns of table 1."""
 SHORT = {"MATH500": "MATH"}
-"""What table 4 calls a data set."""
+"""Names of data sets in table 4."""
 
 
 def _published_row(table: str, dataset: str) -> PublishedRow:
@@ -237,7 +237,7 @@ TRANSFER = Sheet[LatentStudy](
 )  # fmt: skip
 
 PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
-"""In the order of the paper."""
+"""All tables, in the order of the paper."""
 
 
 def _signals(study: LatentStudy) -> Iterator[Row]:
@@ -290,7 +290,7 @@ def _interval_lines(study: LatentStudy) -> Iterator[str]:
     yield (
         f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
         "It is of paired differences, by question or cluster, and holds for all log-probabilities, or all settings of "
-        "a strategy, at once; shown is the one that decides."
+        "a strategy, at once. The row has the difference that decides."
     )
     yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
 
@@ -342,7 +342,7 @@ def _best_pool_lines(study: LatentStudy) -> Iterator[str]:
 
 def _half_lines(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
-        yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
+        yield f"settings: chosen on {study.front.chosen:,} questions; numbers: of {study.front.reported:,} others"
 
 
 BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)
@@ -356,8 +356,8 @@ CONDITIONAL = Sheet[LatentStudy](
     (TableColumn("believed from", Number(3), "threshold"),),
     _conditional_columns, _conditional,
     (_half_lines, _best_pool_lines,
-     "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
-     "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
+     "A probe that scores at least the threshold is the answer; else n further samples vote. The rows are the settings "
+     "of the front, where they were chosen, that doubt at least 5 % of the probes and believe at least 5 %. "
      "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
     "Data set", optional=True,
@@ -529,7 +529,7 @@ NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
 def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
-    """Of the tables of these data sets."""
+    """Captions of the tables of these data sets."""
     settings = studies[0].setting.settings
     drawn = (
         f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
@@ -544,7 +544,7 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 
 
 def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Why cells are dashes."""
+    """Reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
     if reward_names := rewards(studies):

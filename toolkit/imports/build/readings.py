@@ -291,7 +291,7 @@ class Readings(_ReadCounts):
         return self.doubts[0].cure if self.doubts else None
 
     def notes(self) -> Iterator[Note]:
-        """For people: the share, the wrong answers, and the warnings."""
+        """Notes for people: the share right, wrong answers, and warnings."""
         if self.judged:
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
@@ -302,11 +302,13 @@ class Readings(_ReadCounts):
         for doubt in self.doubts:
             yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
-            yield warning("doubtful_reading", f"so it is with {counted(self.unnamed, 'further data set')} in a pool")
+            yield warning(
+                "doubtful_reading", f"the same holds for {counted(self.unnamed, 'further data set')} in a pool"
+            )
         if self.form:
-            yield warning("other_form", f"some wrong answers are their gold in another form: {self.form}")
+            yield warning("other_form", f"some answers judged wrong are the gold in another form: {self.form}")
         if self.idle:
-            what = "`answers.read` changes no answer, for it reads what is mapped as answer"
+            what = "`answers.read` changes no answer: it reads the mapped answer"
             yield warning("idle_reading", f"{what}; to read the text instead: {self.idle}")
 
     @property

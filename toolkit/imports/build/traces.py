@@ -77,7 +77,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
+def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -195,8 +195,8 @@ def _name(frame: pl.DataFrame) -> pl.DataFrame:
     index = pl.col("sample_index").cast(pl.String)
     solve = pl.concat_str([example, pool, index], separator="/")
     revision = pl.concat_str([pl.col("parent_id"), action, pool, index], separator="/")
-    made = pl.when(pl.col("action") == "solve").then(solve).otherwise(revision)
-    return frame.with_columns(trace_id=pl.coalesce("trace_id", made))
+    slot_id = pl.when(pl.col("action") == "solve").then(solve).otherwise(revision)
+    return frame.with_columns(trace_id=pl.coalesce("trace_id", slot_id))
 
 
 def _safe(name: str) -> pl.Expr:

@@ -361,11 +361,11 @@ def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
     return types
 
 
-def _parts(made: pl.Expr) -> Iterator[pl.Expr]:
+def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
     """The expressions that an expression is made of, the innermost first, and itself."""
-    for part in made.meta.pop():
+    for part in expr.meta.pop():
         yield from _parts(part)
-    yield made
+    yield expr
 
 
 def _works(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:

@@ -26,40 +26,40 @@ from toolkit.imports.files.paths import walk
 from toolkit.imports.rows.source_table import SourceTable
 
 WHOLE = "."
-KEY, AROUND = "record_key", "document"
+KEY, DOCUMENT = "record_key", "document"
 
 
 @dataclass(frozen=True)
 class Records:
-    """`around`: the fields of the document that become fields of the column `document`."""
+    """`fields`: the fields of the document that become fields of the column `document`."""
 
     path: str
-    around: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
     def of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows of each document. ValueError where one holds none under the path."""
         for number, document in enumerate(documents, 1):
-            found = document if self.path == WHOLE else walk(document, self.path)
-            if not isinstance(found, dict | list):
+            content = document if self.path == WHOLE else walk(document, self.path)
+            if not isinstance(content, dict | list):
                 raise ValueError(f"document {number} has no list and no object under `{self.path}` (`records`)")
-            outer = {name: document.get(name) for name in self.around}
-            extra = {AROUND: outer} if self.around else {}
-            for row in _rows(found, {}):
+            outer = {name: document.get(name) for name in self.fields}
+            extra = {DOCUMENT: outer} if self.fields else {}
+            for row in _rows(content, {}):
                 if not isinstance(row, dict):
-                    raise ValueError(f"document {number} holds what is no object under `{self.path}` (`records`)")
+                    raise ValueError(f"document {number} has an item under `{self.path}` (`records`) that is no object")
                 yield {**extra, **row}
 
 
-def _rows(found: Any, key: dict[str, str]) -> Iterator[Any]:
+def _rows(content: Any, key: dict[str, str]) -> Iterator[Any]:
     """The objects under a path, with the key under which each lies."""
-    if isinstance(found, list):
-        for one in found:
+    if isinstance(content, list):
+        for one in content:
             yield {**key, **one} if isinstance(one, dict) else one
-    elif not key and found and all(isinstance(one, dict | list) for one in found.values()):
-        for name, one in found.items():
+    elif not key and content and all(isinstance(one, dict | list) for one in content.values()):
+        for name, one in content.items():
             yield from _rows(one, {KEY: name})
     else:
-        yield {**key, **found}
+        yield {**key, **content}
 
 
 def json_lines(content: bytes, texts: Collection[str], records: Records | None = None, line: int = 1) -> SourceTable:
@@ -80,8 +80,8 @@ def json_lines(content: bytes, texts: Collection[str], records: Records | None =
         return SourceTable(frame, {})
     values: dict[str, list[Any]] = {name: [] for name in rewritten}
     for row in _objects(content):
-        for name, found in values.items():
-            found.append(row.get(name))
+        for name, column_values in values.items():
+            column_values.append(row.get(name))
     return _with_columns(frame, values)
 
 
@@ -152,7 +152,7 @@ def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:
 
 def _with_columns(frame: pl.DataFrame, values: Mapping[str, Sequence[Any]]) -> SourceTable:
     """The rows with columns of parsed JSON values."""
-    made = {name: column(name, found) for name, found in values.items()}
-    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in made.items()}
-    numbers = {name: kind for name, (series, kind) in made.items() if series.dtype != kind}
+    typed = {name: column(name, parsed) for name, parsed in values.items()}
+    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in typed.items()}
+    numbers = {name: kind for name, (series, kind) in typed.items() if series.dtype != kind}
     return SourceTable(pl.DataFrame(columns), numbers)

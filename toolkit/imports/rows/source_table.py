@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.imports.files.literals import EXACT, texted
+from toolkit.imports.files.literals import EXACT, with_strings
 
 _PLAIN = (pl.String(), pl.Boolean())
 """Types beside which numbers of another file are text."""
@@ -69,7 +69,7 @@ def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTy
     numbers: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for one in types for name in one.held):
         holders = [one for one in types if one.held.get(name, pl.Null()) != pl.Null]
-        found = list(dict.fromkeys(one.held[name] for one in holders))
+        dtypes = list(dict.fromkeys(one.held[name] for one in holders))
         kinds = list(dict.fromkeys(one.kind(name) for one in holders))
         written = name in texts or any(name in one.numbers for one in holders)
         mixed = len({kind.is_nested() for kind in kinds}) > 1 or (
@@ -77,9 +77,9 @@ def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTy
         )
         floats = any(kind.is_float() for kind in kinds)
         plain = mixed or (floats and any(name in one.large and one.kind(name).is_integer() for one in holders))
-        if len(found) > 1 and (written or plain):
-            found = [texted(dtype) for dtype in found]
-        held[name] = _supertype(name, found)
+        if len(dtypes) > 1 and (written or plain):
+            dtypes = [with_strings(dtype) for dtype in dtypes]
+        held[name] = _supertype(name, dtypes)
         if not plain and any(one.held[name] != one.kind(name) for one in holders):
             numbers[name] = _supertype(name, kinds)
     return TableTypes(held, numbers, frozenset().union(*(one.large for one in types)))
@@ -95,8 +95,8 @@ def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
     frame = table.frame
     if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
         odd = [name for name, dtype in frame.schema.items()
-               if dtype != types.held[name] and texted(types.held[name]) == types.held[name]]  # fmt: skip
-        frame = frame.with_columns(pl.col(name).cast(texted(frame.schema[name])) for name in odd)
+               if dtype != types.held[name] and with_strings(types.held[name]) == types.held[name]]  # fmt: skip
+        frame = frame.with_columns(pl.col(name).cast(with_strings(frame.schema[name])) for name in odd)
         frame = pl.concat([pl.DataFrame(schema=types.held), frame], how="diagonal_relaxed")
     return SourceTable(frame, types.numbers)
 

@@ -27,14 +27,14 @@ from typing import IO, Any
 import polars as pl
 
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
-from toolkit.imports.files import found_files
+from toolkit.imports.files import listing
 from toolkit.imports.files.file_names import columns_of, columns_of_path, relative
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
 BLOCK_BYTES = 48 * 2**20
-"""About how much of a file is read at once."""
+"""Bytes of a file that are read at one time, about."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class _SourceFile:
 
     address: str
     path: str
-    told: Mapping[str, str]
+    path_columns: Mapping[str, str]
     run: str | None
 
 
 @dataclass(frozen=True)
-class FoundFiles:
+class SourceList:
     """The files of an import, and which of the columns that their paths tell are numbers."""
 
     files: tuple[_SourceFile, ...]
@@ -74,7 +74,7 @@ class FoundFiles:
 
     @property
     def names(self) -> str:
-        return listed([found_files.plain_path(file.address).name for file in self.files[:3]])
+        return listed([listing.plain_path(file.address).name for file in self.files[:3]])
 
 
 @dataclass(frozen=True)
@@ -85,24 +85,24 @@ class _SourceFiles:
     files: tuple[tuple[str, str], ...]
 
 
-def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
+def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    addresses = found_files.find_tables(sources, rules.path, rules.beside)
-    found = addresses.files
-    paths = relative([str(found_files.plain_path(address)) for address in found])
-    named = _named(found, rules)
-    told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
-    runs = [rules.runs[address] if rules.runs is not None else None for address in found]
-    files = (_SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
-    return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
+    addresses = listing.find_tables(sources, rules.path, rules.beside)
+    names = addresses.files
+    paths = relative([str(listing.plain_path(address)) for address in names])
+    named = _named(names, rules)
+    path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
+    runs = [rules.runs[address] if rules.runs is not None else None for address in names]
+    files = (_SourceFile(*one) for one in zip(names, paths, path_columns, runs, strict=True))
+    return SourceList(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
-def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
+def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(found_files.plain_path(address))) for address in found]
-    frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
+    rows = [columns_of_path(rules.path, str(listing.plain_path(address))) for address in names]
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
 
@@ -111,15 +111,15 @@ def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
     return read_files(find_sources(sources, rules), rules)
 
 
-def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
+def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
     """Read all files as one table."""
     digests: dict[str, str] = {}
-    tables = list(source_blocks(found, rules, None, digests))
+    tables = list(source_blocks(sources, rules, None, digests))
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         raise MismatchError(
-            f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {sources.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
     return _SourceFiles(every, tuple(digests.items()))
 
@@ -132,27 +132,27 @@ def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
 
 
 def source_blocks(
-    found: FoundFiles, rules: SourceRules, folder: Path | None, digests: dict[str, str]
+    sources: SourceList, rules: SourceRules, folder: Path | None, digests: dict[str, str]
 ) -> Iterator[SourceTable]:
     """The rows of all files with their places, in order: block by block, or, without a `folder`, file by file.
 
     Files that are compressed or elsewhere, and whose format needs them on disk, are laid into `folder`. `digests` gets
     the hash of each file that was read to its end, by its path.
     """
-    for file in found.files:
+    for file in sources.files:
         opened = _Opened(file.address, folder)
         for table, before in _blocks(opened, rules):
             if table.frame.height or folder is None:
                 rows = _placed(file, table, before)
-                yield SourceTable(rows, {**table.numbers, **found.numbers})
+                yield SourceTable(rows, {**table.numbers, **sources.numbers})
         digests[file.path] = opened.digest.hexdigest()
 
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
-    ending = found_files.format_of(opened.address)
+    ending = listing.format_of(opened.address)
     if ending is None:
-        known = ", ".join(sorted(found_files.TABLES))
+        known = ", ".join(sorted(listing.TABLES))
         raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
     failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
     try:
@@ -168,16 +168,16 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
 def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
     """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
     row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
-    name = pl.lit(found_files.plain_path(file.address).name)
+    name = pl.lit(listing.plain_path(file.address).name)
     places = {"source_row": row, "source_file": name, "source_path": pl.lit(file.path)}
     if file.run is not None:
         places["source_run"] = pl.lit(file.run)
-    extra = {place: made for place, made in places.items() if place not in table.frame.columns}
-    for column in file.told.keys() & set(table.frame.columns):
+    extra = {place: literal for place, literal in places.items() if place not in table.frame.columns}
+    for column in file.path_columns.keys() & set(table.frame.columns):
         raise ConflictError(
-            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
+            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: give it another name"
         )
-    of_path = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
+    of_path = {column: pl.lit(value, pl.String) for column, value in file.path_columns.items()}
     return table.frame.with_columns(**extra, **of_path) if table.frame.height else table.frame
 
 
@@ -189,31 +189,31 @@ class _Opened:
     folder: Path | None
     digest: Any = field(default_factory=hashlib.sha256)
 
-    def pieces(self, size: int) -> Iterator[bytes]:
+    def chunks(self, size: int) -> Iterator[bytes]:
         """Its bytes, of about `size` at once; all of them for -1."""
-        for chunk in found_files.chunks(self.address, size):
+        for chunk in listing.chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
 
     def whole(self) -> bytes:
-        return b"".join(self.pieces(-1))
+        return b"".join(self.chunks(-1))
 
     def on_disk(self, folder: Path) -> Path:
         """A file that polars can read in blocks."""
-        path = found_files.local_path(self.address)
+        path = listing.local_path(self.address)
         if path is not None:
-            for _ in self.pieces(BLOCK_BYTES):
+            for _ in self.chunks(BLOCK_BYTES):
                 pass
             return path.absolute()
         copy = folder / "copy"
         with copy.open("wb") as handle:
-            handle.writelines(self.pieces(BLOCK_BYTES))
+            handle.writelines(self.chunks(BLOCK_BYTES))
         return copy
 
 
 def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line = b"", 1
-    for chunk in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
+    for chunk in opened.chunks(-1 if opened.folder is None else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
         end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
         if end:
@@ -295,7 +295,7 @@ _PARQUET = partial(
     _table,
     read=pl.read_parquet,
     scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
-    larger=found_files.SHRUNK,
+    larger=listing.SHRUNK,
     texts=False,
 )
 _READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {

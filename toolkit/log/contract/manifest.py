@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolkit.documents import unreadable
-from toolkit.errors import shown
+from toolkit.errors import quote
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
@@ -85,13 +85,13 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         name = content.get("format") if isinstance(content, dict) else content
-        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {shown(name)}", code="format")
+        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {quote(name)}", code="format")
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {shown(version)}", code="format")
+        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {quote(version)}", code="format")
     if version > VERSION:
         raise LogError(
-            f"`{where}`: the log has version {shown(version)}, this program reads up to {VERSION}: upgrade thinkback",
+            f"`{where}`: the log has version {quote(version)}, this program reads up to {VERSION}: upgrade thinkback",
             code="limit",
         )
     tables = content.get("tables")
@@ -100,7 +100,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     created = _value(content, "created", str, "text", where) or ""
     if created and not _is_utc(created):
         raise LogError(
-            f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {shown(created)}: write {now()!r}",
+            f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {quote(created)}: write {now()!r}",
             code="format",
         )
     return Manifest(
@@ -140,7 +140,7 @@ def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: 
     value = content.get(key)
     if value is None or type(value) is kind:
         return value
-    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {shown(value)}", code="format")
+    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {quote(value)}", code="format")
 
 
 def _is_utc(text: str) -> bool:
@@ -184,7 +184,7 @@ def _entry(table: str, shard: Any, where: str) -> ShardEntry:
     fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
     if any(field is None for field in fields):
         raise LogError(
-            f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {shown(shard)}",
+            f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {quote(shard)}",
             code="required",
         )
     path = f"tables.{table}."
@@ -196,11 +196,11 @@ def _entry(table: str, shard: Any, where: str) -> ShardEntry:
         raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`", code="mismatch")
     if not 0 <= rows < MOST_ROWS:
         raise LogError(
-            f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {shown(rows)}", code="format"
+            f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {quote(rows)}", code="format"
         )
     if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise LogError(
-            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {shown(sha256)}",
+            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {quote(sha256)}",
             code="format",
         )
     return ShardEntry(file, rows, sha256.lower())

@@ -15,7 +15,7 @@ import polars as pl
 from toolkit.errors import suggest
 from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
 from toolkit.log.contract.manifest import Manifest
-from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
+from toolkit.log.contract.problems import LogError, Problem, backticked, raise_first
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
@@ -274,7 +274,9 @@ class Log:
         if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
             return damaged
         for row, value in collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self).rows():
-            message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            message = (
+                f"{backticked(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            )
             return Problem(shard.file, name, row, message, "lossy")
         return None
 

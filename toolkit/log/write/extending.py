@@ -105,16 +105,16 @@ def _extended(
     for table, rows in tables.items():
         joined = kind_of(table) == FEATURES and log.has(table)
         blocks = _joined(log, rows) if joined else sorted_blocks(rows, table, _rows(rows))
-        made = write_shards(folder, table, blocks)
-        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
+        files = write_shards(folder, table, blocks)
+        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in files)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
         listed[table] = entries if joined else (*listed.get(table, ()), *entries)
         shards[table] = new if joined else (*shards.get(table, ()), *new)
     if validate:
         check_log(Log(log.address, None, shards, ()), tuple(tables))
-    made_source = manifest.source if source is None else source(manifest.source)
-    return replace(manifest, tables=listed, source=made_source).to_json()
+    new_source = manifest.source if source is None else source(manifest.source)
+    return replace(manifest, tables=listed, source=new_source).to_json()
 
 
 def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
@@ -143,12 +143,12 @@ def _rows(rows: Rows) -> int:
 def _note(folder: Path, tables: Mapping[str, Rows]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
     listed = _listed(folder)
-    kept = {}
+    before = {}
     for table in tables:
-        replaced = listed.get(table, set()) if kind_of(table) == FEATURES else set()
-        kept[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - replaced)
+        outdated = listed.get(table, set()) if kind_of(table) == FEATURES else set()
+        before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - outdated)
     with beside(folder / ADDING / _PLACING) as temporary:
-        temporary.write_text(json.dumps(kept), encoding="utf-8")
+        temporary.write_text(json.dumps(before), encoding="utf-8")
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
@@ -164,9 +164,9 @@ def _clear(folder: Path) -> None:
     note = folder / ADDING / _PLACING
     if not note.exists():
         return
-    kept = json.loads(note.read_text(encoding="utf-8"))
+    before = json.loads(note.read_text(encoding="utf-8"))
     listed = _listed(folder)
-    for table, names in kept.items():
+    for table, names in before.items():
         for file in (folder / table).glob("*.parquet"):
             if file.name not in listed.get(table, ()) and file.name not in names:
                 file.unlink(missing_ok=True)

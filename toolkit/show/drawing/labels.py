@@ -203,8 +203,8 @@ def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
     centres = (dots[:, :2] + dots[:, 2:]) / 2
     centres = centres[np.abs(centres - at).max(axis=1) > 1]
     apart = np.hypot(*np.moveaxis(np.clip(centres[None], boxes[:, None, :2], boxes[:, None, 2:]) - centres[None], 2, 0))
-    own = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
-    return np.asarray((apart < 2 * own[:, None]).any(axis=1))
+    distance = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
+    return np.asarray((apart < 2 * distance[:, None]).any(axis=1))
 
 
 def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
@@ -218,7 +218,7 @@ def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndar
 
 
 def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """On which side of a line points lie: above, on (0) or below it."""
+    """The side of a line on which points lie: above, on (0) or below it."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 
@@ -232,8 +232,8 @@ def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
 
 def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Which of (n, 4) boxes which of the lines of (f, s, 2) samples have a sample in: (n, f)."""
-    found = _inside(lines.reshape(-1, 2), boxes)
-    return np.asarray(found.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
+    inside = _inside(lines.reshape(-1, 2), boxes)
+    return np.asarray(inside.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
 
 
 def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:

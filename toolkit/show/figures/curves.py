@@ -49,7 +49,7 @@ CLOSE, APART = 24, 5
 """Points of a line from which on only every fifth has its marker, each line's at other places."""
 DIAGNOSTIC = "--"
 PUBLISHED = "published"
-"""Of the marks of published points, by which they are found again."""
+"""The label of the marks of published points, which tells them from others."""
 _HOLLOW: dict[str, Any] = {"markersize": 4.6, "markerfacecolor": "white", "markeredgewidth": 0.9}
 BANDED = 3
 """Lines of a panel up to which each has its band: more bands hide one another."""

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 FEW_ERRORS = 30
-"""With fewer errors the delta method takes over from the bootstrap; of differences: examples where one policy errs."""
+"""Errors (of differences: examples where one policy errs) below which the delta method replaces the bootstrap."""
 
 FEW_GOLD, FEWEST_GOLD = 10, 5
-"""Below ten examples with the class as gold an interval is marked, below five there is none."""
+"""Examples with the class as gold below which an interval is marked, and below which there is none."""
 
 
 def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats, Floats]:
@@ -49,7 +49,7 @@ class _Slopes:
 
     @classmethod
     def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
-        """At these sums; the F1s count alike, or by gold."""
+        """The slopes at these sums; the F1s count alike, or by gold."""
         both = named + gold
         f1 = 2 * right / both
         total = gold.sum(axis=-1, keepdims=True)
@@ -138,7 +138,7 @@ class _Cells:
         return np.asarray((self.sums @ self.wrong).sum(axis=1))
 
     def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
-        """Of each policy, after a pseudo-example."""
+        """The slopes of each policy, after a pseudo-example."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 

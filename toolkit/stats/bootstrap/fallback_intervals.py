@@ -29,12 +29,12 @@ from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
     FEWEST_CLUSTERS,
     NOTHING,
+    effective_trials,
     few_events,
     graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
-    worth_in_trials,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.limits.fieller import (
@@ -239,7 +239,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         low, high = (np.where(moving > 0, moving * np.exp(end / moving - 1), end) for end in (low, high))
     if slot[0] is SeriesKind.VALUE and f1:
         most = np.full(len(moving), np.inf)
-        trials = worth_in_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
+        trials = effective_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
         low, high = wilson_limits(moving * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
@@ -284,7 +284,7 @@ def _pairs_of_clusters(
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
         most = np.where(graded, np.inf, corner.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
-        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
+        size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
         results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
@@ -324,7 +324,7 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
-"""Of a series of a metric: the policies, and the pairs of what is divided and what it is divided by."""
+"""A quotient of a metric's series: the policies, and the pairs of dividend and divisor."""
 
 
 def _quotients(corner: _Corner) -> None:

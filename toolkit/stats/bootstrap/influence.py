@@ -18,7 +18,7 @@ from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.spill import Floats, Ints
 
 STEP = 1e-6
-"""Of a sum, relative to it, for its derivative by central differences."""
+"""The step of a sum, relative to it, for its derivative by central differences."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Series:
 
     @classmethod
     def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
-        """Those of the policies that have a value."""
+        """The influences of the policies that have a value."""
         one = sample.metrics[metric]
         numbers: dict[tuple[int, ...], int] = {}
         owner = np.full(len(sample.policies), -1, np.int64)

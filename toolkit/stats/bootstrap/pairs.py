@@ -52,11 +52,11 @@ class Pairs:
 
     @property
     def effective(self) -> Floats:
-        """How many differences of −1 and 1 those of the examples are worth."""
+        """The number of differences of −1 and 1 that carry as much as those of the examples."""
         return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
 
     def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
-        """Of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
+        """The spread of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
         at = number, metric, policies
         return spread_of((self.first[at] - self.second[at]) / n, self.squares[at] / n, self.cubes[at] / n)
 
@@ -136,7 +136,7 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
 
 
 def moves_of(move: Floats) -> Floats:
-    """From differences on units (pairs, units): gains, losses, how many units have them, and the sums of squares and
+    """The moves in differences on units (pairs, units): gains, losses, units with them, and the sums of squares and
     cubes, (6, pairs).
     """
     move = np.where(np.abs(move) <= ZERO, 0.0, move)

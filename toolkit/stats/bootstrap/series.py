@@ -64,7 +64,7 @@ class SeriesResults:
     high: Floats
     p_value: Floats
     method: np.ndarray  # uint8 numbers of METHOD_NAMES
-    kept: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
+    valued_share: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
 
     @classmethod
     def of(cls, plan: SeriesPlan) -> SeriesResults:
@@ -90,7 +90,7 @@ class SeriesResults:
     def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
         """No interval for these."""
         self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
-        self.kept[(*slot, metric, policies)] = np.nan
+        self.valued_share[(*slot, metric, policies)] = np.nan
 
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
         """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
@@ -238,7 +238,7 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 def _jackknife(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
-    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
+    """Values in the whole sample (series,) by (batch by identity, slot), and sums over the units of d, d² and d³
     (3, series), d being what the value becomes without the unit, less that.
 
     `index`: the statistics of the scan that are needed; `row`: their places in it.
@@ -302,7 +302,7 @@ def _sum_up(
         enough = drawn.enough
         p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
         for i, owners in enumerate(batch.owners):
-            results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
+            results.valued_share[(*slot, batch.metric, owners)] = drawn.valued[i] / settings.resamples
             if enough[i]:
                 results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 

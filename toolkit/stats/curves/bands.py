@@ -28,7 +28,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 class GateSteps:
     """N examples that a gate lets through group by group.
 
-    `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
+    `group` (N,): the point (1 to P) from which an example is let through. `base` and `fired` (metrics, N): values
     before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
     examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric. `among` names ratios
     of two of them, such as flips among those acted on; they are NaN where the second is 0.
@@ -36,7 +36,7 @@ class GateSteps:
 
     group: Ints
     unit: Ints
-    kept: Mapping[str, Floats]
+    base: Mapping[str, Floats]
     fired: Mapping[str, Floats]
     rate: frozenset[str]
     least: int = 0  # points there are at least, where the last ones let no further example through
@@ -57,13 +57,13 @@ class GateSteps:
         if metric in self.among:
             top, of = self.among[metric]
             return self.known(top) & self.known(of)
-        return ~np.isnan(self.kept[metric]) & ~np.isnan(self.fired[metric])
+        return ~np.isnan(self.base[metric]) & ~np.isnan(self.fired[metric])
 
     def totals(
         self, metric: str, on: NDArray[np.bool_], of: Callable[[Floats], Floats] = lambda values: values
     ) -> Floats:
         """Sums over some examples of a function of a metric's values at every point, (P + 1,)."""
-        base, fired = of(self.kept[metric][on]), of(self.fired[metric][on])
+        base, fired = of(self.base[metric][on]), of(self.fired[metric][on])
         gained = np.bincount(self.group[on], weights=fired - base, minlength=self.points + 1)
         return np.asarray(base.sum() + np.cumsum(gained))
 
@@ -83,7 +83,7 @@ def ratio(top: Floats, of: Floats) -> Floats:
 
 
 RESAMPLES_AT_ONCE = 64
-"""So few that a chunk's counts stay in a processor's cache; only speed depends on it."""
+"""Resamples so few that a chunk's counts stay in a processor's cache; only speed depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     events are few or none; other metrics the estimate and so many bootstrap standard errors. Only units with a judged
     example are evidence. Where fewer than two examples, or three clusters, have one the limits are NaN.
     """
-    names = list(steps.kept)
+    names = list(steps.base)
     estimates = {name: means(steps, name) for name in (*names, *steps.among)}
     known = {name: steps.known(name) for name in estimates}
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
@@ -157,7 +157,7 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
     for name in names:
-        on, base = steps.known(name), steps.kept[name]
+        on, base = steps.known(name), steps.base[name]
         columns.append((steps.group, np.where(on, steps.fired[name] - base, 0.0)))
         columns += [(zero, np.where(on, base, 0.0)), (zero, on.astype(float))]
     start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
@@ -173,13 +173,13 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
         for begin in range(0, settings.resamples, RESAMPLES_AT_ONCE):
             span = np.s_[begin : begin + RESAMPLES_AT_ONCE]
             total[:, span] += part @ counts[span].T.astype(np.float64)
-    made = {}
+    means = {}
     for i, name in enumerate(names):
         gained = np.cumsum(total[start[3 * i] : start[3 * i + 1]], axis=0)
         base, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
         with np.errstate(invalid="ignore", divide="ignore"):
-            made[name] = ((base + gained) / count).T
-    return made
+            means[name] = ((base + gained) / count).T
+    return means
 
 
 def _band(values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float) -> tuple[Floats, Floats]:
@@ -272,14 +272,14 @@ class _LeftOut:
 
     @classmethod
     def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
-        """In blocks of units."""
+        """The estimates without each unit, in blocks of units."""
         from scipy.sparse import csc_matrix
 
         names = [name for name in (top, of) if name is not None]
         units, unit = np.unique(steps.unit[on], return_inverse=True)
         shape = steps.points + 1, len(units)
-        base = [np.bincount(unit, weights=steps.kept[name][on], minlength=len(units)) for name in names]
-        moved = [(steps.fired[name] - steps.kept[name])[on] for name in names]
+        base = [np.bincount(unit, weights=steps.base[name][on], minlength=len(units)) for name in names]
+        moved = [(steps.fired[name] - steps.base[name])[on] for name in names]
         gained = [csc_matrix((values, (steps.group[on], unit)), shape=shape) for values in moved]
         examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
         wholes = [steps.totals(name, on)[:, None] for name in names]
@@ -300,10 +300,10 @@ class _LeftOut:
 def _korn_graubard(
     steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
 ) -> Floats:
-    def parted(values: Floats) -> Floats:
+    def fractional(values: Floats) -> Floats:
         return ((values != 0) & (values != 1)).astype(np.float64)
 
-    parts = sum(steps.totals(name, on, parted) for name in (top, of) if name is not None)
+    parts = sum(steps.totals(name, on, fractional) for name in (top, of) if name is not None)
     count = np.full(len(estimate), float(on.sum())) if of is None else steps.totals(of, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)

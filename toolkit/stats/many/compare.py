@@ -1,4 +1,4 @@
-"""From blocks of outcomes to the two result tables: `summary` and `comparisons`."""
+"""The way from blocks of outcomes to the two result tables: `summary` and `comparisons`."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def summarise(
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
-        asked = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
-        ranks = ranks_of(sample, asked, results, pairs, settings)
+        request = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
+        ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),

@@ -36,7 +36,7 @@ SHARES_AT_ONCE = 64
 """Policies whose ratios are resampled at once; only memory depends on it."""
 
 FEW_ALONE = 50
-"""Below so many examples that the oracle alone has right, shares of the headroom are marked."""
+"""Examples that the oracle alone has right below which shares of the headroom are marked."""
 
 
 def captured(store: Store, column: str, baseline: int, oracle: int, settings: Settings) -> _Captured:

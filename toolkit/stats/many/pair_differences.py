@@ -25,7 +25,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
-"""With fewer resampling units there are no limits."""
+"""Resampling units below which there are no limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _graded(
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of clusters as trials: gains, losses, and in how many there is more, and less (4, pairs); trials, and whether few
+    """Clusters as trials: gains, losses, and how many have more, and less (4, pairs); trials, and whether few
     differ, in 0 and 1 or in graded values (pairs,). NaN where they are no rates of the same examples, or many differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]

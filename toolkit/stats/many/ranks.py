@@ -17,7 +17,7 @@ from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResul
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
 from toolkit.stats.limits.intervals import shared_level, single_critical
-from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, told_apart
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
@@ -66,7 +66,7 @@ def ranks_of(
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
             block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7], critical = told_apart(sample, one, ranking.standing, block, settings)
+            values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
             _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
@@ -87,7 +87,7 @@ def ranks_of(
 def _no_surer(
     rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
-    """In `rows` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
+    """Let `rows` (ranks, tie and p-value of the difference to the leader) tell nobody apart from the leader whom that
     difference alone does not tell apart.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
@@ -102,7 +102,7 @@ def _no_surer(
 
 
 def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
-    """Of all the series together, unless one of them has too many, or all have too many to hold for each cluster."""
+    """The joint covariance of all series; None where one has too many members, or all together have."""
     together = sum(map(len, wanted))
     few = max(map(len, wanted)) <= MOST_PAIRED and together <= sample.units.most_statistics
     return covariance_of(influences(sample, wanted)) if few else None
@@ -186,7 +186,7 @@ def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
 SPLITS = 10
 
 LEAST_UNITS = 4
-"""Of fewer units no half says anything."""
+"""Units below which no half says anything."""
 
 STREAM = 32
 """Keeps the generators of the splits apart from those of the resamples."""

@@ -50,7 +50,7 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
         yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
     elif units < n:
         if kish < FEW_CLUSTERS:
-            yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
+            yield warning("few_clusters", f"only {clusters}: the intervals rest on the differences between these few")
         how = f"exact limits for rates, Student's t with {max(kish - 1, 1):.3g} degrees of freedom for all else"
         yield note("clusters", f"{clusters}, which count as the trials: {how}")
 
@@ -60,10 +60,10 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
         gone = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
         if gone and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: not known of, or divided by 0 for, {_named(gone)}: no value"
+            text = f"{metric.column.label}: no value for {_named(gone)}: it is unknown, or a division by 0"
             yield note("no_ratio", text, gone, [metric.name])
         elif gone and metric.column.cost:
-            text = f"{metric.column.label}: not logged for everything that {_named(gone)} paid: no value"
+            text = f"{metric.column.label}: no value for {_named(gone)}: it is not logged for every call that they paid"
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
             yield note("not_logged", text, gone, [metric.name])
     for metric in sample.metrics:
@@ -114,7 +114,7 @@ def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
                 name = sample.policies[part[fewest].policy]
                 text = f"{half[fewest]} of {n:,} examples carry half of the sum for `{name}`: other examples"
                 yield note(
-                    "long_calls", f"{metric.column.label}: {text} may have more such, or none", [name], [WAITING]
+                    "long_calls", f"{metric.column.label}: {text} may have more of them, or none", [name], [WAITING]
                 )
 
 
@@ -128,7 +128,7 @@ def _on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
     yield from _on_withheld(sample, results)
-    dropped = (results.method == 0) & (results.kept > 0)
+    dropped = (results.method == 0) & (results.valued_share > 0)
     if dropped.any():
         metrics = _metrics(sample, dropped)
         text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
@@ -142,10 +142,10 @@ def _on_intervals(
 
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
-    """Of values that have no interval, though resamples have values."""
+    """Notes on values without an interval of which resamples have values."""
     if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
-    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.valued_share > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
@@ -158,7 +158,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
     if bare.any():
         metrics = _metrics(sample, bare)
-        why = "what is divided by is not significantly different from 0"
+        why = "the divisor is not significantly different from 0"
         yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ConflictError, InvalidError, argument, shown
+from toolkit.errors import ConflictError, InvalidError, argument, quote
 from toolkit.settings import check, setting
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.spill import Ints
@@ -73,7 +73,7 @@ def settings_of(settings: Settings | None, **named: Any) -> Settings:
 def check_level(level: float) -> None:
     """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-        raise InvalidError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
+        raise InvalidError(f"{argument('level')} is {quote(level)}; it takes a number between 0 and 1")
 
 
 ROUNDING = 1e-12
