@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.wording import phrases, sentences_of_match, comparing_tests
+from tests.wording import comparing_tests, phrases, sentences_of_match
 
 MATCHES = {"tests/reference/test_plain.py": 1}
 """`match=` with a phrase: one goes through the reasons that the plain implementation gives, which are its own."""

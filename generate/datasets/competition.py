@@ -34,8 +34,8 @@ def _read_math(request: ReadRequest) -> Loaded:
         excluded = read_rows(find_files(request.options["exclude"], MATH500_FILES))
         barred = {folded(row.text("problem")) for row in excluded}
         unbarred = examples.filter([folded(question) not in barred for question in examples["question"]])
-        gone = examples.height - unbarred.height
-        counts.append(Count(f"math {request.split} problems that are in the excluded file", gone))
+        overlap = examples.height - unbarred.height
+        counts.append(Count(f"math {request.split} problems that are in the excluded file", overlap))
         examples = unbarred
     return Loaded(examples, tuple(counts))
 

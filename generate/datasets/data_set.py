@@ -153,12 +153,12 @@ def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev
     sizes = dict(examples.group_by(unit.alias("unit")).len().sort("unit").iter_rows())
     units = list(sizes)
     random.Random(f"divide {seed}").shuffle(units)
-    wanted, taken, count = round(share * examples.height), [], 0
+    wanted, drawn_units, count = round(share * examples.height), [], 0
     for one in units:
         if count + sizes[one] <= wanted:
-            taken.append(one)
+            drawn_units.append(one)
             count += sizes[one]
-    return examples.with_columns(split=pl.when(unit.is_in(taken)).then(pl.lit(name)).otherwise(pl.col("split")))
+    return examples.with_columns(split=pl.when(unit.is_in(drawn_units)).then(pl.lit(name)).otherwise(pl.col("split")))
 
 
 def _quotas(sizes: dict[Hashable, int], n: int) -> dict[Hashable, int]:

@@ -328,9 +328,9 @@ def states_at(
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
     with in_memory(*read.padded.ids.shape), torch.inference_mode():
-        taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
-        taken = taken.float() * there.to(taken.device)[:, None, :, None]
-    return taken.cpu().numpy(), there.numpy()
+        states = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
+        states = states.float() * there.to(states.device)[:, None, :, None]
+    return states.cpu().numpy(), there.numpy()
 
 
 class ReadTokens(NamedTuple):

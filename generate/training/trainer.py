@@ -184,9 +184,9 @@ def _batches(
 
 def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
     """Each text's tokens with the end behind them, and how many of them are its prompt's."""
-    taken = list(texts)
-    whole = tokenizer([text.prompt + text.completion for text in taken])["input_ids"]
-    for text, ids in zip(taken, whole, strict=True):
+    listed = list(texts)
+    whole = tokenizer([text.prompt + text.completion for text in listed])["input_ids"]
+    for text, ids in zip(listed, whole, strict=True):
         if tokenizer.unk_token_id in ids:
             character = (text.prompt + text.completion)[ids.index(tokenizer.unk_token_id)]
             raise UnsuitableError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")

@@ -64,6 +64,7 @@ class LoggedPool:
     trace_ids: np.ndarray | None = None  # (E, T) where asked for
     opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
+    struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property
     def there(self) -> np.ndarray:
@@ -90,11 +91,16 @@ class LoggedPool:
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
 
+    def without(self, index: int) -> LoggedPool:
+        """All traces but the one of a sample index, which an example may not have."""
+        left = replace(self, size=self.size - (index < self.size), struck=index)
+        return _each(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
+
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
-    def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
+    def filled_scores(self, verifier: str, unscored: Unscored) -> np.ndarray:
         """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
         scores = self.scores[verifier]
         return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)

@@ -113,9 +113,9 @@ def _read_traces(
     scan = log.scan("traces", list(dict.fromkeys(columns))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
-        wished = sorted(request.needs.features)
-        features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
-        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
+        inputs = sorted(request.needs.features)
+        features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
+        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     frame = _sliced(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, GENERATED, charged
+from replay.engine.costs import AT, COSTS, GENERATED, charged, elapsed
 from replay.engine.outcome import Against, Outcome
 
 
@@ -104,10 +104,12 @@ class Reveals:
 
 @dataclass(frozen=True)
 class CallSegment:
-    """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
+    """Calls made one after the other; traces in blocks that end where `ends` says, as in `replay.engine.costs.elapsed`,
+    in the order of `place` (E, S) up to `count` (E,).
+    """
 
     calls: Calls
-    width: int = 1
+    ends: np.ndarray | None = None
     place: np.ndarray | None = None
     count: np.ndarray | None = None
     reveals: Reveals | None = None
@@ -115,14 +117,14 @@ class CallSegment:
     @property
     def side_by_side(self) -> bool:
         """Whether several traces are generated at a time."""
-        return self.width > 1 and self.place is not None and self.count is not None
+        return self.ends is not None and self.place is not None and self.count is not None
 
     def where(self, on: np.ndarray) -> CallSegment:
         """The segment on the examples in `on` (E,) alone."""
         calls = {key: paid.where(on) for key, paid in self.calls.items()}
         count = None if self.count is None else self.count * on
         reveals = None if self.reveals is None else replace(self.reveals, steps=self.reveals.steps * on)
-        return CallSegment(calls, self.width, self.place, count, reveals)
+        return CallSegment(calls, self.ends, self.place, count, reveals)
 
 
 @dataclass(frozen=True)
@@ -233,9 +235,9 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
 def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
-    for one in realizations:
-        extra = _extra_tokens(block, union(segment.calls for segment in one.segments), known)
-        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    for realization in realizations:
+        extra = _extra_tokens(block, union(segment.calls for segment in realization.segments), known)
+        tokens += np.where(realization.weight > 0, realization.weight * extra, 0.0)
     return tokens
 
 
@@ -284,8 +286,7 @@ def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
         raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
     placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
-    starts = range(0, placed.shape[1], segment.width)
-    return np.sum([placed[:, at : at + segment.width].max(axis=1) for at in starts], axis=0)
+    return elapsed(placed, segment.ends)[:, -1] if placed.shape[1] else np.zeros(len(placed))
 
 
 def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:

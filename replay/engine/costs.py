@@ -36,3 +36,20 @@ def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
         "calls": values["traces"] + values["finalizers"],
         "total_tokens": values["prompt_tokens"] + values["completion_tokens"] + values["verification_tokens"],
     }
+
+
+def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+    """Seconds (E, S) until each trace is done, from those that it takes (E, S), NaN for not known.
+
+    `ends`: after which a block of traces ends that run side by side, as long as its slowest: bool (S,) or (E, S);
+    None: one after the other.
+    """
+    if ends is None:
+        return np.cumsum(seconds, axis=1)
+    done = np.empty_like(seconds)
+    before, slowest = np.zeros(len(seconds)), np.zeros(len(seconds))
+    for step, end in enumerate(np.broadcast_to(ends, seconds.shape).T):
+        slowest = np.maximum(slowest, seconds[:, step])
+        done[:, step] = before + slowest
+        before, slowest = np.where(end, done[:, step], before), np.where(end, 0.0, slowest)
+    return done

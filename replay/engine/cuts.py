@@ -15,6 +15,7 @@ from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.orders import Generation
 from replay.sampling.stops import StopRule
+from replay.sampling.ties import EARLIEST
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
@@ -24,7 +25,7 @@ EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNT
 
 @dataclass(frozen=True)
 class Cut:
-    """The cut of a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
+    """What cuts a walk: the rule, the cap, and what to do with a pool that is short or whole.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
@@ -33,7 +34,6 @@ class Cut:
 
     stop: StopRule
     cap: int
-    width: int
     all_scores: bool
     whole: bool
     shrinks: bool
@@ -63,12 +63,19 @@ def reasons(
         f"pool `{pool}` is replayed whole, and has more than {counted(cap, 'trace')} or a gap",
         f"verifier `{verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
-        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle",
+        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle; "
+        f"the condition `{uncontested(pool)}` reports the others",
         f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
         f"pool `{pool}` has no `completion_tokens` of a trace that may be abandoned",
         f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be abandoned",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
+
+
+def uncontested(pool: str | None) -> str:
+    """The condition of the examples on which a pool has no contested verdict."""
+    quoted = str(pool).replace("'", "''")
+    return f"example_id NOT IN (SELECT example_id FROM traces WHERE contested AND pool = '{quoted}')"
 
 
 def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
@@ -110,8 +117,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    limit, width = (trajectory.steps.limit, 1) if later else (generated, how.width)
-    step, ruled = how.stop.stop(trajectory.prefix, limit, width)
+    step, ruled = how.stop.stop(trajectory.prefix, trajectory.steps.limit if later else generated, trajectory.ends)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
@@ -139,7 +145,7 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
         abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces)
         calls |= {call: certain(among.astype(float)) for call, among in abandoned.items()}
     reveals = None if outcome.random_subset else _reveals(trajectory, step)
-    return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
+    return CallSegment(calls, trajectory.blocks, trajectory.place, generated, reveals)
 
 
 def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
@@ -151,7 +157,7 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
         cut = Cutting(walk.cut, abandonment.abandoned, abandonment.checked, walk.abandon.verifier)
     plain = replace(
         walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
-        seed=walk.seed if walk.permuted else 0,
+        seed=walk.seed if walk.permuted else 0, tie=EARLIEST, nulls=False, needs=None,
     )  # fmt: skip
     generation: Hashable = plain if walk.permuted or cut is not None else GENERATION
     order = walk if later else generation

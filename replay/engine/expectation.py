@@ -48,7 +48,9 @@ def drawn_traces(trajectory: Trajectory, cap: int) -> DrawnTraces:
     """The traces of a whole pool, generated in order, of which at most `cap` are drawn."""
     revealed, size = trajectory.revealed, trajectory.pool.size
     verified = trajectory.walk.unscored.verified(revealed.code, revealed.score) >= 0
-    return DrawnTraces(revealed.code, verified, revealed.score, size, np.minimum(size, cap))
+    return DrawnTraces(
+        revealed.code, verified, revealed.score, size, np.minimum(size, cap), revealed.nulls, revealed.ranks
+    )
 
 
 def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: tuple[str, ...]) -> Outcome:
@@ -57,33 +59,36 @@ def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: 
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, how.cap)
     chance = select.over_orders(traces)
-    chosen = chance + traces.in_place_of_none(chance)
+    nothing = traces.in_place_of_none(chance)
     example, size = np.arange(len(pool.size)), np.maximum(pool.size, 1)
     called = listwise_called(trajectory, how)
     costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
     costs += listwise_costs(trajectory) * called[:, None]
     reason = why_partial(trajectory, how, trajectory.steps.limit, called)
-    outcome = outcome_of_chances(pool, chosen, chance > 0, costs, reason, reasons)
+    outcome = outcome_of_chances(pool, chance, nothing, costs, reason, reasons)
     ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)
     return replace(outcome, ending=ending, runs=((trajectory.walk, trajectory.steps.limit),))
 
 
 def outcome_of_chances(
-    pool: LoggedPool, chosen: np.ndarray, predicts: np.ndarray, costs: np.ndarray, reason: np.ndarray,
+    pool: LoggedPool, chance: np.ndarray, nothing: np.ndarray, costs: np.ndarray, reason: np.ndarray,
     reasons: tuple[str, ...],
 ) -> Outcome:  # fmt: skip
-    """Outcome of choosing each trace of a pool with probability `chosen` (E, T), where `predicts` (E, T) with its
-    answer, else with none.
+    """Outcome of choosing each trace of a pool with its answer with probability `chance` (E, T), and for a null
+    prediction with probability `nothing` (E, T).
     """
     example = np.arange(len(pool.size))
     shares = np.zeros((pool.words.shape[1] + 1, len(example)))
-    np.add.at(shares, (np.where(predicts, pool.code, -1), example[:, None]), chosen)
+    np.add.at(shares, (pool.code, example[:, None]), chance)
+    shares[-1] += nothing.sum(axis=1)
+    unpredicted = judged_unless_null(pool.judged, np.zeros_like(pool.code, dtype=bool))
+    values = np.concatenate([pool.judged, unpredicted], axis=1)
     return Outcome(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_weighed(chosen, judged_unless_null(pool.judged, predicts)),
-        credit=_weighed(chosen, pool.credit),
+        correct=_weighed(np.concatenate([chance, nothing], axis=1), values),
+        credit=_weighed(chance + nothing, pool.credit),
         words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
         shares=shares,
         rows=np.maximum((shares > 0).sum(axis=0), 1),

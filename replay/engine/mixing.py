@@ -23,7 +23,7 @@ def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Colum
     reason = np.where(on, first.outcome.reason, later).astype(np.int16)
     reasons = (*first.outcome.reasons, *second.outcome.reasons[1:])
     sides = ((first, on), (second, ~on))
-    every = [one.where(side) for path, side in sides for one in path.realizations]
+    every = [realization.where(side) for path, side in sides for realization in path.realizations]
     gates: list[Calls] = [{key: paid.where(side) for key, paid in path.gate.items()} for path, side in sides]
     return PolicyPath(
         replace(outcome, reason=reason, reasons=reasons),
@@ -105,7 +105,11 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -
         ending=np.where(one.ending == two.ending, one.ending, MIXED).astype(np.int8),
         measured=further,
     )
-    every = (Realization(one.weight * weight, one.segments) for weight, path in sides for one in path.realizations)
+    every = (
+        Realization(realization.weight * weight, realization.segments)
+        for weight, path in sides
+        for realization in path.realizations
+    )
     return PolicyPath(outcome, tuple(every), None, {})
 
 
@@ -122,7 +126,7 @@ def gain(block: LogBlock, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarra
 
 def paid(path: PolicyPath) -> Calls:
     """Every call that some realization of a path made."""
-    return union(calls for one in path.realizations for calls in one.calls)
+    return union(calls for realization in path.realizations for calls in realization.calls)
 
 
 def predicted(outcome: Outcome) -> np.ndarray:

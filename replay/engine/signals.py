@@ -22,7 +22,7 @@ from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certa
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import UnsuitableError, require_known
+from toolkit.errors import UnsuitableError, quote, require_known
 
 Parameter = float | int | None
 
@@ -50,6 +50,9 @@ class GateInput(ClassFacts, ABC):
     def compares(self) -> bool:
         """Whether it compares answers with each other."""
         return False
+
+    def require_in_file(self) -> None:
+        """Raise UnknownError unless a server sees it, so that gate files may read it."""
 
     @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
@@ -79,7 +82,7 @@ class _Verifier(GateInput, source="verifier"):
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[tuple[str, str | None], CallMask] = {}
-        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
@@ -118,6 +121,9 @@ class _OfBase(GateInput, source="signal"):
     @property
     def compares(self) -> bool:
         return SIGNALS[self.name].of_votes
+
+    def require_in_file(self) -> None:
+        require_known(self.name, SERVABLE, f"a gate file reads no signal {quote(self.name)}")
 
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)
@@ -224,15 +230,16 @@ def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndar
 
 
 def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
+    """Votes of the prediction / traces seen that vote, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
     seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
-    valid, word = seen & (pool.code >= 0), predicted(path.outcome)
-    votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
-    total = valid.sum(axis=1)
-    known = (total > 0) & (word >= 0) & ~pool.incomparable
+    nulls, word = seen & trajectory.nulls, predicted(path.outcome)
+    voting = (seen & (pool.code >= 0)) | nulls
+    votes = (voting & (pool.word == word[:, None])).sum(axis=1)
+    total = voting.sum(axis=1)
+    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 

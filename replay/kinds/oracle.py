@@ -280,8 +280,8 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
-    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
-    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -373,6 +373,10 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     @property
     def mean_over(self) -> str:
         return "all orders" if self.expected else super().mean_over
+
+    @property
+    def drawn_from(self) -> str:
+        return self.of[0] if self.expected else ""
 
     @property
     def ranking(self) -> Ranking | None:
@@ -478,7 +482,9 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_of_chances(pool, chosen, pool.code >= 0, costs, reason, reasons)
+    outcome = outcome_of_chances(
+        pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
+    )
     segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 

@@ -32,11 +32,23 @@ from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
+from replay.sampling.ties import EARLIEST, TIES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, quote, suggest
 from toolkit.notes import Severity
-from toolkit.settings import from_table, setting
+from toolkit.settings import MOST, from_table, of_kind, setting
+
+NEEDED = "needed"
+"""The `width` of blocks of as many traces as the stop needs if all of them agree."""
+
+
+def _width(given: Any, place: str) -> int | str:
+    width = of_kind(int, given)
+    if (isinstance(given, str) and given == NEEDED) or (width is not None and 1 <= width <= MOST):
+        return NEEDED if width is None else int(width)
+    label = f"`{place}`" if place else argument("width")
+    raise InvalidError(f'{label} is {quote(given)}; it takes an integer, at least 1, or "{NEEDED}"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +57,10 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
     permutations of the whole logged pool; `expected` gives the exact mean over all orders, of the pool or of verifying;
-    `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
-    "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
+    `width` generates that many traces at a time, with the rule looked at after each block, or (`needed`) as many as the
+    rule needs if all agree; `tie` says which answer wins a vote that ties, `nulls` whether no answer has votes;
+    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
+    without a score.
     `abandon` abandons traces that score low after their first tokens.
     `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
     order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
@@ -61,7 +75,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     seed: int = setting(0)
     orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
-    width: int = setting(1, low=1)
+    width: int | str = setting(1, read=_width)
+    tie: str = setting(EARLIEST.name, choices=TIES)
+    nulls: str = setting("skip", choices=("skip", "vote"))
     on_missing: str = setting("partial", choices=("partial", "use_available"))
     on_unscored: str = setting("partial", choices=WAYS)
     features: tuple[str, ...] = setting((), what="different names of columns of features")
@@ -93,6 +109,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
+            object.__setattr__(self, "width", _width(self.width, ""))
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", STOP.rule(self.stop))
             object.__setattr__(self, "select", select_given(self.select))
@@ -152,8 +169,17 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             return "all orders"
         return f"{self.orders} orders" if self.orders is not None else ""
 
+    @property
+    def drawn_from(self) -> str:
+        return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
+
+    def half_of_orders(self) -> tuple[Self, float] | None:
+        if self.orders is None or self.orders < 2:
+            return None
+        return self.filled(orders=self.orders // 2), self.orders // 2 / self.orders
+
     def over_all_orders(self) -> Self | None:
-        if self.expected or self.orders is not None or self.width > 1 or self.stop.cuts or self.conformal is not None:
+        if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
         exact = not self.ordering.verifies_later and self.selector.over_orders is not None
         return self.filled(expected=True) if exact else None
@@ -187,6 +213,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
         if order.lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
+        if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
+            why = "which says how many traces it needs, with the order `generation`"
+            yield f'`width = "{NEEDED}"` needs stop `agreement` or `budget`, {why}; it has `{self.stop.name}`'
+        if self.tie != EARLIEST.name and VOTES not in select.reads:
+            yield f'`tie = "{self.tie}"` needs a `select` that reads votes, such as `majority`; it has `{self.select}`'
+        if self.nulls == "vote" and not (select.counts_votes or self.stop.counts_votes):
+            yield (
+                '`nulls = "vote"` needs a `select` or a `stop` that counts votes, such as `majority` or `agreement`; '
+                f"it has `{self.select}` and `{self.stop.name}`"
+            )
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
         means_pool = self.over_orders and not stop.cuts and select.over_orders is not None and self.width == 1
         if self.expected and not (means_best or means_pool):
@@ -298,14 +334,17 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 pool=self.pool,
                 verifier=self.verifier if self.verifies else None,
                 order=self.ordering,
-                seed=self.seed if self.orders or self.ordering.drawn else 0,
+                seed=self.seed if self.orders or self.ordering.drawn or TIES[self.tie].drawn else 0,
                 repetition=repetition,
                 permuted=self.orders is not None,
                 cap=WHOLE_POOL if self.over_orders else self.max_traces,
-                width=self.width,
+                width=1 if self.width == NEEDED else int(self.width),
                 calibration=self.calibration,
                 unscored=self.unscored,
                 abandon=self.abandon,
+                tie=TIES[self.tie],
+                nulls=self.nulls == "vote",
+                needs=self.stop if self.width == NEEDED else None,
             )
             for repetition in range(self.orders or 1)
         ]
@@ -315,7 +354,6 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
-            width=self.width,
             all_scores=self.ordering.all_scores or self.expected,
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
@@ -400,7 +438,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         """Scores that do not mean what the policy takes them for."""
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
-            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
             yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
         if self.abandon is not None:
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
@@ -558,8 +596,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
     record = contents.fitted.get(verifier)
     if record is None:
         return None
-    settings = record["settings"]
-    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    settings, places = record.settings, record.places
+    name = settings["name"]
     verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
     late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
     if late is not None:

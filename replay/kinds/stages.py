@@ -93,7 +93,7 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     may end in a step that reveals nothing.
     """
     stopped = cut(trajectory, how)
-    last, later = int(stopped.step[0]), trajectory.walk.order.verifies_later
+    walk, last, later = trajectory.walk, int(stopped.step[0]), trajectory.walk.order.verifies_later
     if not int(trajectory.pool.size[0]):
         return pl.DataFrame(schema={"step": pl.Int64})
     step = np.arange(0 if later else 1, last + 1)
@@ -122,13 +122,15 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     if trajectory.walk.calibration is not None:
         columns["calibrated"] = seen_by(trajectory.walk.calibration.apply(trajectory.revealed.score), revealing)
     columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
-    at_rule = looked_at(steps, stopped.step, 1 if later else how.width)
+    at_rule = looked_at(steps, stopped.step, trajectory.ends)
     if steps and (compared := how.stop.compared(how.stop.visible(seen))) is not None:
         looked = seen_by(~np.isnan(compared.value) & at_rule).fill_null(False).to_numpy()
         names = zip(compared.statistic[0, at], looked, strict=True)
         columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
         columns["statistic"] = seen_by(compared.value, looked)
         columns["threshold"] = seen_by(compared.threshold, looked)
+    if walk.needs is not None:
+        columns["needed"] = seen_by(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
     columns["holds"] = seen_by(how.stop.decide(seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answers(block, _answer(trajectory, select, step))
     costs = by_name(_costs(trajectory, stopped)[step])
@@ -151,6 +153,7 @@ def step_stages(
         yield _winner_stage(block, name, walk, exact)
         walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
     title += f", select `{select.name}`" if select.checked else ""
+    title += f", {how_voted}" if (how_voted := walk.how_voted) else ""
     yield _step_stage(block, title, walk_block(block, walk), how, select)
 
 
@@ -220,6 +223,7 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
     by_answer = rows.drop_nulls("answer").group_by("answer", maintain_order=True)
     winners = by_answer.agg(pl.len().alias("votes"), pl.col("correct").mean(), pl.col("probability").sum())
     title = f"`{name}`, {traces_drawn} of {counted(size, 'trace')} over all orders"
+    title += f", {how_voted}" if (how_voted := trajectory.walk.how_voted) else ""
     if VOTES in select.reads:
         nothing = max(0.0, 1 - float(winners["probability"].sum()))
         ending = f"no answer: {100 * nothing:.3g} %" if nothing > ROUNDING else ""

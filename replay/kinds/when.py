@@ -171,7 +171,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         known = [before, gate]
         unfired = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
         fired, tokens = np.zeros_like(unfired), expected_tokens(block, then.realizations, union(known))
-        calls = {key for one in then.realizations for segment in one.segments for key in segment.calls}
+        calls = {key for realization in then.realizations for segment in realization.segments for key in segment.calls}
         apart = not set(union(known)) & calls
         for one in () if apart else then.realizations:
             cost = extra_cost(block, one.segments, known)
@@ -211,14 +211,17 @@ class When(Policy, kind="when", inner=("base", "then")):
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
         base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
-        realizations = [Realization(one.weight, (*one.segments, gate)).where(~fires) for one in base.realizations]
+        realizations = [
+            Realization(realization.weight, (*realization.segments, gate)).where(~fires)
+            for realization in base.realizations
+        ]
         for first in base.realizations:
             for one in then.realizations:
                 weight = first.weight * one.weight * fires
                 segments = (*first.segments, gate, *one.segments)
                 realizations.append(Realization(weight, tuple(s.where(weight > 0) for s in segments)))
         chosen = either(fires, then.chosen, base.chosen)
-        weighted = tuple(one for one in realizations if one.weight.any())
+        weighted = tuple(realization for realization in realizations if realization.weight.any())
         return PolicyPath(outcome, weighted, chosen, union([base.gate, parts.gate]))
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:

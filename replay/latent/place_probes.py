@@ -207,7 +207,7 @@ def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influence
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
     """The mean of several areas on the same questions; of those that are known."""
-    known = [one for one in areas if not np.isnan(one.estimate)]
+    known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
         return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
     influence = np.mean([one.influence for one in known], axis=0)
@@ -222,7 +222,7 @@ def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -
         if not np.isnan(score[on]).all():
             influences = pooled(traces, score, on), within(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
-            areas.append(PlaceArea(layer, token, count, *(one.interval(level) for one in influences)))
+            areas.append(PlaceArea(layer, token, count, *(influence.interval(level) for influence in influences)))
     return tuple(areas)
 
 
@@ -297,7 +297,7 @@ class ModelArea(SeededArea):
 
 
 def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
-    known = [one.estimate for one in areas if not np.isnan(one.estimate)]
+    known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
     return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
@@ -311,7 +311,7 @@ def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
 
 
 def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """As many training traces (N,) of each part, a mask (N,), as the smallest one has: drawn by the seed, from as many
+    """A mask (N,) of training traces, as many of each part as the smallest one has: drawn by the seed, from as many
     questions as there are.
     """
     order = np.random.default_rng(seed).permutation(len(traces.right))
@@ -365,7 +365,7 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
 def _of(
     traces: PlacedTraces, samples: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
 ) -> SeededArea | None:
-    areas = [pooled(traces, joint(score_table(traces, one, rows)), ~traces.train) for one in samples]
+    areas = [pooled(traces, joint(score_table(traces, sample, rows)), ~traces.train) for sample in samples]
     summary = _seeded(areas, level)
     return None if summary is None else SeededArea(size, int(samples[0].sum()), *summary)
 

@@ -181,8 +181,8 @@ class Threshold(Gate):
         signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
             return signals[0]
-        values = np.stack([one.value for one in signals], axis=1)
-        return Signal(self.file.probabilities(values), union(one.calls for one in signals))
+        values = np.stack([signal.value for signal in signals], axis=1)
+        return Signal(self.file.probabilities(values), union(signal.calls for signal in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks of the examples past the threshold, and of those without a signal.

@@ -118,9 +118,9 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
 
 def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(items)
-    for one in policies:
-        if not isinstance(one, Policy):
-            raise InvalidError(f"`policies` holds {quote(one)}, which is no policy")
+    for policy in policies:
+        if not isinstance(policy, Policy):
+            raise InvalidError(f"`policies` holds {quote(policy)}, which is no policy")
     return policies
 
 

@@ -147,6 +147,11 @@ class Rule(ClassFacts, ABC):
         return frozenset({VOTES})
 
     @property
+    def counts_votes(self) -> bool:
+        """Whether it counts votes, those for no answer too, where these have one."""
+        return VOTES in self.reads
+
+    @property
     def label(self) -> str:
         return f"{self.noun} `{self.name}`"
 

@@ -98,7 +98,7 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
 @dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
-    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
+    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: what `tie` says."""
 
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.leader
@@ -121,10 +121,10 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
 
 @dataclass(frozen=True)
-class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True):
+class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True, counts_votes=False):
     """Earliest trace with the highest sum of scores over its answer (weighted vote).
 
-    A tie goes to the answer with the verified trace that was generated first.
+    A tie goes to the answer with the verified trace that was generated first, unless `tie` says otherwise.
     """
 
     def chooses(self, seen: Prefix) -> np.ndarray:

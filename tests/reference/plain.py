@@ -259,7 +259,7 @@ def refuse(log: PlainLog, policy: Row) -> None:
                     or select == "weighted"
                     or "orders" in policy
                     or rule is not None
-                    or policy.get("width", 1) > 1
+                    or policy.get("width", 1) != 1
                 )
             ),
             "`expected` goes with random, best and a budget, or over all orders of the pool",

@@ -81,7 +81,7 @@ def test_one_note_says_what_would_fill_calls(tmp_path: Path) -> None:
     assert result.outcomes.collect()["calls"].is_null().all()
     (told,) = (note.text for note in result.notes if "calls" in note.metrics)
     assert told.startswith(
-        "calls: no value for `two`, `wide`, `verified`: it is not logged for every call that they paid; log `final"
+        "calls: no value for `two`, `wide`, `verified`: not logged for every call that they paid; log `final"
     )
 
 

@@ -306,7 +306,7 @@ def test_marks_of_clusters_speak_of_clusters(results: RankedInput) -> None:
         clustered: " ".join(ranked_table(replace(tango, notes=notes)).below)
         for clustered, notes in ((False, ()), (True, (note("clusters", "60 clusters of 400 examples"),)))
     }
-    assert "fewer than twenty examples on which the two differ" in told[False]
+    assert "on which the two differ are worth fewer than twenty" in told[False]
     assert "with the clusters as trials" in told[True]
     assert "fewer than twenty examples" not in told[True]
 
@@ -592,7 +592,7 @@ def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput
     assert nowhere.cost.name == "completion_tokens"
     assert [column.name for column in table.columns][3:5] == ["completion tokens", "calls"]
     assert "Pareto ●: no other policy has at least this accuracy for fewer completion tokens." in table.below
-    assert any(note.startswith("completion tokens: those that traces wrote") for note in table.below)
+    assert any(note.startswith("completion tokens: tokens that traces wrote") for note in table.below)
     figure = frontier_figure(nowhere)
     assert figure is not None
     assert [axes.get_xlabel() for axes in figure.axes] == ["completion tokens per example"]

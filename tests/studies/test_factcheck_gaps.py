@@ -75,7 +75,7 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     assert all(float(row["n"]) < 36 for row in open_)
     told = (tmp_path / "out" / "unresolved.md").read_text()
     assert "claims are left out: `weak` did not score" in told
-    assert "less than nine tenths of the claims asked about" in told
+    assert "fewer than nine tenths of the claims remain" in told
     assert "WARNING: " in told.partition("| k |")[0]
     means = {row["Method"]: row["accuracy_pct"] for row in rows(tmp_path / "out" / "orders.csv")}
     assert [method for method, accuracy in means.items() if accuracy] == ["Top-1 decoding", "Self-consistency"]

@@ -140,4 +140,6 @@ def test_the_shipped_log_has_its_wall_clock() -> None:
     found = wall_clock(log, "votes", "trained", traces=16, depth=pool_depth(log, "votes", where), where=where)
     assert (found.pool_s, found.verifier_s, found.runs, found.seconds) == (336.225, 461.333, 1, None)
     assert found.why[0] == "the wall-clock is of 2,500 claims, this table of 1,000 of them"
-    assert found.why[1].startswith("`trained` also scored traces of `active-verify`, `continue`, `long`, `probe`, …")
+    assert found.why[1].startswith(
+        "the wall-clock of `trained` includes traces of `active-verify`, `continue`, `long`, `probe`, …"
+    )

@@ -49,7 +49,7 @@ def curves(
     from toolkit.log import open_log
     from toolkit.stats import settings_of
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))

@@ -26,7 +26,7 @@ class Paper:
     columns: Sequence[str] = ()
 
     @classmethod
-    def taken_from(cls, given: dict[str, Any]) -> Self:
+    def from_arguments(cls, given: dict[str, Any]) -> Self:
         """The arguments for paper, taken out of a command's. ThinkbackError where the width is no length."""
         paper = cls(**{one.name: given.pop(one.name) for one in fields(cls) if one.name in given})
         _ = paper.inches

@@ -38,7 +38,7 @@ ORDERS: Mapping[str, Mapping[str, Any]] = {
 }
 """The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
 
-ORDERS_TAKEN = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
+ORDERS_FORM = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Budgets:
 @checks_arguments(
     features="a list of columns of features",
     budget="a list of integers",
-    orders=ORDERS_TAKEN,
+    orders=ORDERS_FORM,
     surrogate="a table of keys of the surrogate",
 )
 def budgets(
@@ -90,7 +90,7 @@ def budgets(
     if not ks or min(ks) < 1 or max(ks) > max_traces:
         raise InvalidError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
     if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
-        raise InvalidError(f"`orders` is {quote(orders)}; it takes {ORDERS_TAKEN}")
+        raise InvalidError(f"`orders` is {quote(orders)}; it takes {ORDERS_FORM}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():

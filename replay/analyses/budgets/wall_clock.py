@@ -56,7 +56,7 @@ class _Entries:
     @property
     def total(self) -> float | None:
         """The sum over the parts; None where one does not say."""
-        known = [one for one in self.seconds if one is not None]
+        known = [second for second in self.seconds if second is not None]
         return sum(known) if known and len(known) == len(self.seconds) else None
 
 
@@ -145,7 +145,7 @@ def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Itera
         return
     for what, name, entries in (("pool", request.pool, pool), ("verifier", request.verifier, verifier)):
         if entries.total is None:
-            silent, of = sum(one is None for one in entries.seconds), len(entries.seconds)
+            silent, of = sum(second is None for second in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.analyses.recommend.rivals import equal_vote
 from replay.policies.toml import GivenPolicies, load_policies
-from replay.runs.passes.store import resampling_units
+from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.user_rules import GivenRules
@@ -372,10 +372,10 @@ def recommend(
         )
     log, file = open_log(log), load_policies(policies, rules)
     compared = tuple(
-        replace(one, against=base)
-        if {one.name, one.sweep} & set(parts["budgets"]) and not one.flips_against and one.name != base
-        else one
-        for one in file.policies
+        replace(policy, against=base)
+        if {policy.name, policy.sweep} & set(parts["budgets"]) and not policy.flips_against and policy.name != base
+        else policy
+        for policy in file.policies
     )
     result = run(log, replace(file, policies=compared), baseline=base, **options)
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
@@ -391,11 +391,11 @@ def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outc
     """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
     outcomes: dict[str, Outcomes] = {}
     for name in names:
-        members = [one.name for one in result.policies if name in (one.name, one.sweep)]
+        members = [policy.name for policy in result.policies if name in (policy.name, policy.sweep)]
         if not members and name in result.dropped:
             raise UnsuitableError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
         if not members:
-            known = [one.name for one in result.policies]
+            known = [policy.name for policy in result.policies]
             raise UnknownError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
         for member in members:
             frame = result.outcomes.filter(policy=member).collect()

@@ -1,4 +1,4 @@
-"""From a log to a report: what it holds, what the standard suite reaches on it, and where the rest is lost."""
+"""The report of a log: what it holds, what the standard suite reaches on it, and where the rest is lost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from replay.policies.suite import suite
 from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
+from replay.runs.compare.same_questions import SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
@@ -113,16 +114,16 @@ PARTS = {
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
-    left_out: Sequence[str],
+    left_out: Sequence[str], same: SameQuestions,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The findings by what they are about; what there is nothing to say of has no section.
 
-    `room`: None where there is no oracle; `left_out`: further lines of that.
+    `room`: None where there is no oracle; `left_out`: further lines of that; `same`: what other samples would show.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
     sections = {
-        "Best policy": [*_best(result, results)],
-        "Against one attempt": [*_gain(result, results)],
+        "Best policy": [*_best(result, results), *_again(same, result.leader)],
+        "Against one attempt": [*_gain(result, results), *_again(same, result.baseline, _attempt_of(result))],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
@@ -136,7 +137,7 @@ def _sections(
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
-    real = [one for one in policies if not one.diagnostic]
+    real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
     whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
@@ -145,7 +146,7 @@ def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -
 
 def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
-    pools = {one.name: one.settings.get("pool") for one in policies}
+    pools = {policy.name: policy.settings.get("pool") for policy in policies}
     plain = [
         (not one.settings.get("expected"), number, one.name)
         for number, one in enumerate(policies)
@@ -189,6 +190,21 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
     yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
+
+
+def _again(same: SameQuestions, policy: str | None, other: str | None = "") -> Iterator[str]:
+    """What another run on the same questions might show of a policy, or of its difference to another."""
+    if policy is None or other is None:
+        return
+    value = same.of(policy, other or None)
+    cell = "–" if value.cell is None else SIGNED.show(value.cell) if other else percent(value.cell)
+    what = f"`{policy}` less `{other}`" if other else f"`{policy}`"
+    unit = " points" if other and value.cell is not None else ""
+    yield f"These questions, other samples: {what} {cell}{unit}{f' ({value.why})' * bool(value.why)}."
+
+
+def _attempt_of(result: Result) -> str | None:
+    return _one_attempt(result.policies, result.baseline)
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -262,7 +278,7 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
-    settings, sentences = {one.name: one.settings for one in result.policies}, []
+    settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
         traces, most = row.means.get("traces"), policy_settings.get("max_traces")
@@ -355,17 +371,17 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     verifier_areas = []
-    for one in areas:
-        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
-        if one.auc_within.estimate is not None:
-            notes.append(f"{_area(one.auc_within)} among traces of one example")
+    for area in areas:
+        notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
+        if area.auc_within.estimate is not None:
+            notes.append(f"{_area(area.auc_within)} among traces of one example")
         verifier_areas.append(
-            f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+            f"`{area.verifier}` {_area(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "The probability that a right trace of the compared examples scores above a wrong one: "
+            "A right trace of the compared examples scores above a wrong one with probability: "
             f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
@@ -378,7 +394,7 @@ def _assumptions(description: Description, result: Result) -> Iterator[str]:
     yield from (f"{_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
         yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
-    yield from (f"{_sentence(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+    yield from (f"{_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
@@ -425,7 +441,7 @@ class LogReport:
 
     def _repr_html_(self) -> str:
         html = "".join(map(paragraph, self.lead)) + "".join(
-            bullets(one.heading, one.sentences) for one in self.sections
+            bullets(section.heading, section.sentences) for section in self.sections
         )
         return html + "".join(short.html() for _, short, _ in self._tables())
 
@@ -517,7 +533,9 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
-    sections = _sections(result, description, room, areas, missing)
+    named = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
+    same = result.same_questions(*sorted(named))
+    sections = _sections(result, description, room, areas, missing, same)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 

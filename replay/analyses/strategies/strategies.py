@@ -194,10 +194,10 @@ def strategies(
     frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
     summed = frozenset(name for name in names if (contents.lowest(pool, name) or 0.0) >= 0)
     plan = _plan(pool, probe, revised, names, summed, numbers, orders, seed)
-    policies = {strategy: [one.resolve(contents) for one in members] for strategy, members in plan.items()}
+    policies = {strategy: [member.resolve(contents) for member in members] for strategy, members in plan.items()}
     score_needs = together(scores_on([probe], name) for name in names if probe is not None)
     reader = _Reader(pool, probe, tuple(names), policies, summed, numbers)
-    every = [one for members in policies.values() for one in members]
+    every = [member for members in policies.values() for member in members]
     blocks = evaluators(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
     parts = [reader.read(on) for on in blocks]
     return _joined(Source(pool, probe, revised, orders, seed), parts, frame, reader, verifier_names is not None)
@@ -291,7 +291,7 @@ def _joined(
             + (f" and a probe in `{reader.probe}`" if reader.probe else "")
         )
     share = {one: float(on[mask].mean()) for one, on in known.items()}
-    subset = [one for one in columns if share[one] >= 1 - MOST_MISSING]
+    subset = [column for column in columns if share[column] >= 1 - MOST_MISSING]
     need = mask & np.all([known[one] for one in subset], axis=0)
     if not need.any():
         raise EmptyError("no example has a score of every verifier; name fewer of them")

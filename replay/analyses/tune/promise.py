@@ -44,10 +44,10 @@ class Promise:
     @classmethod
     def of(cls, goal: Goal, result: Result) -> Promise | None:
         """Promise of a goal; None where it has no limit relative to the baseline on a mean over examples."""
-        limits = tuple(one for one in goal.limits if one.relative == "+" and _column(result, one) is not None)
+        limits = tuple(limit for limit in goal.limits if limit.relative == "+" and _column(result, limit) is not None)
         if not (limits and goal.smallest and result.baseline is not None):
             return None
-        columns = [str(_column(result, one)) for one in limits]
+        columns = [str(_column(result, limit)) for limit in limits]
         rows = result.outcomes.select("policy", "example_id", *dict.fromkeys(columns)).collect().sort("example_id")
         by_policy = {str(name): part for (name,), part in rows.group_by("policy", maintain_order=True)}
         values = tuple(
@@ -61,7 +61,9 @@ class Promise:
         """
         most = cost.get(self.baseline, np.inf)
         tested = {
-            family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+            family: sorted(
+                (member for member in members if cost.get(member, np.inf) <= most), key=lambda one: -cost[one]
+            )
             for family, members in families.items()
         }
         shares = self.families(tested)
@@ -91,7 +93,7 @@ class Promise:
         return pairs
 
     def questions(self, name: str, families: int) -> int | None:
-        """About how many questions would show that a policy keeps to the limits; None where they would not.
+        """The approximate number of questions that would show that a policy keeps to the limits; None where none would.
 
         (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
         """

@@ -30,9 +30,9 @@ from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
-from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
+from toolkit.stats.many.summary_notes import notes_on_strata, notes_on_units, on_seconds
 from toolkit.stats.metrics.outcomes import Store, side_by_side
-from toolkit.stats.metrics.scan import kish_number
+from toolkit.stats.metrics.scan import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +103,8 @@ class _Whole:
         if len(sides) > 1:
             _check_same(sides, ids)
         some = None if len(ids) == len(sides[0].findings.examples) and len(sides) == 1 else ids
-        stores = [one.statistics(some) for one in outcomes]
-        labels = outcomes[0].labels if len({one.labels for one in outcomes}) == 1 else None
+        stores = [outcome.statistics(some) for outcome in outcomes]
+        labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
@@ -207,6 +207,7 @@ def _compared(
             *whole.notes,
             *(summary.notes if summary is not None else _warnings(whole)),
             *(on_seconds(sample) if summary is None and sample is not None else ()),
+            *(notes_on_strata(whole.store.strata) if summary is None else ()),
         ),
         called=short_names([policy_row(policy) for side in sides for policy in side.findings.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
@@ -216,7 +217,7 @@ def _compared(
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
     """Warnings of few clusters."""
     units = whole.store.unit
-    notes = notes_on_units(len(units), len(np.unique(units)), kish_number(units))
+    notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 
@@ -246,7 +247,7 @@ def _pairs(
 
     The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
     """  # fmt: skip
-    known = [one.name for one in sample.metrics]
+    known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)

@@ -245,7 +245,7 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in pools)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(pool, settings) for pool in pools)]
     frames += [_between(one, other, settings) for one, other in itertools.combinations(pools, 2)]
     return pl.concat(frames)
 

@@ -49,7 +49,7 @@ LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of a stage without columns that are null throughout."""
-    return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
+    return rows.select(row.name for row in rows if rows.is_empty() or row.null_count() < len(row))
 
 
 def stage_table(stage: Stage, whole: bool = False) -> Table:
@@ -63,7 +63,7 @@ def stage_table(stage: Stage, whole: bool = False) -> Table:
     spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
     drop = {name: len(spared) - place for place, name in enumerate(spared)}
     table = table_of(rows, stage.title)
-    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
+    return replace(table, columns=tuple(replace(column, drop=drop.get(column.name, 0)) for column in table.columns))
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,20 @@ class Explanation:
 
     def __str__(self) -> str:
         texts = [
-            stage_table(one, whole=True).terminal(TERMINAL_WIDTH) + f"{printable(one.ending)}\n" * bool(one.ending)
-            for one in self.stages
+            stage_table(stage, whole=True).terminal(TERMINAL_WIDTH)
+            + f"{printable(stage.ending)}\n" * bool(stage.ending)
+            for stage in self.stages
         ]
         return "\n".join([*map(printable, self.header), *texts, *map(printable, (self.ending, *self.notes))])
 
     def _repr_html_(self) -> str:
-        texts = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
+        texts = [stage_table(stage).html() + paragraph(stage.ending) * bool(stage.ending) for stage in self.stages]
         return "".join([*map(paragraph, self.header), *texts, *map(paragraph, (*self.notes, self.ending))])
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes beneath: that seconds, where steps show them, were measured in batches."""
-        if WAITING not in self.outcomes.columns or not any(WAITING in one.rows.columns for one in self.stages):
+        if WAITING not in self.outcomes.columns or not any(WAITING in stage.rows.columns for stage in self.stages):
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
         batched = None not in paid and 0 < BATCHED * paid[1] < paid[0]
@@ -106,7 +107,7 @@ class Explanation:
         """The rows of all stages; of several, with the title of each in the column `stage`."""
         if len(self.stages) < 2:
             return self.stages[0].rows if self.stages else pl.DataFrame()
-        parts = [one.rows.select(pl.lit(one.title).alias("stage"), pl.all()) for one in self.stages]
+        parts = [stage.rows.select(pl.lit(stage.title).alias("stage"), pl.all()) for stage in self.stages]
         return pl.concat(parts, how="diagonal_relaxed")
 
 
@@ -154,7 +155,7 @@ def _in_run(
         _check_known(log, example)
         raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
-    plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
+    plain = replace(next(policy for policy in policies if policy.name == chosen.name), against=None)
     if plain.ranking is None:
         return plain, None
     replay = replay_covered(
@@ -172,15 +173,15 @@ def _check_known(log: Log, example: str) -> None:
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
     """The policy of a name; of one with several thresholds, that with the threshold in its brackets."""
-    by_name = {one.name: one for one in policies}
-    whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
+    by_name = {policy.name: policy for policy in policies}
+    whole = next((policy for policy in policies if name.startswith(f"{policy.name}[gate.")), None)
     if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
         value = name.removesuffix("]").rpartition("=")[2]
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
             raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
-    if len(settings := [one.name for one in policies if one.sweep == name and one.name != name]) > 1:
+    if len(settings := [policy.name for policy in policies if policy.sweep == name and policy.name != name]) > 1:
         raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
     require_known(name, by_name, f"no policy is named `{name}`")
     if (gate := swept(by_name[name])) is not None:
@@ -288,7 +289,7 @@ def _answer(answer: str | None) -> str:
 
 
 def _answers(answers: list[dict[str, Any]]) -> str:
-    text = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
+    text = ", ".join(f"{_answer(answer['answer'])} {answer['share']:.1%}" for answer in answers[:MOST_ANSWERS])
     return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 

@@ -83,7 +83,7 @@ def frontier_data(request: FigureRequest) -> FigureData:
 
 def _called(result: Findings) -> dict[str, str]:
     """Labels of policies in figures, by name."""
-    return short_names([policy_row(one) for one in result.policies], always=True)
+    return short_names([policy_row(policy) for policy in result.policies], always=True)
 
 
 def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:

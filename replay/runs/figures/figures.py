@@ -52,10 +52,8 @@ def figure_kind(name: str, options: Sequence[str] = ()) -> _FigureKind:
     kind = FIGURES[name]
     for option in options:
         if option not in kind.takes:
-            takers = [one for one, other in FIGURES.items() if option in other.takes]
-            raise ConflictError(
-                f"the figure `{name}` takes no {argument(option)}; it is for {', '.join(f'`{one}`' for one in takers)}"
-            )
+            takers = ", ".join(f"`{figure}`" for figure, spec in FIGURES.items() if option in spec.takes)
+            raise ConflictError(f"the figure `{name}` takes no {argument(option)}; it is for {takers}")
     return kind
 
 

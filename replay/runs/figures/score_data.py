@@ -70,7 +70,10 @@ def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
         for (by, on), rows in groups
         if any(
             by in policy_words
-            and any(on in (one, *(slice_name(one, of) for of in policy_words)) for one in policy_words)
+            and any(
+                on in (policy_word, *(slice_name(policy_word, of) for of in policy_words))
+                for policy_word in policy_words
+            )
             for policy_words in words
         )
     ]
@@ -114,7 +117,7 @@ def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     clipped = np.clip(scores, edges[0], edges[-1])
     shares = [np.histogram(clipped[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
-    of_right, of_wrong = (tuple(map(float, one)) for one in shares)
+    of_right, of_wrong = (tuple(map(float, share)) for share in shares)
     values = np.unique(scores)
     return ScoreDistribution(
         name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area,

@@ -63,23 +63,23 @@ def write_dashboard(
         raise InvalidError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
     if examples < 1:
         raise InvalidError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
-    folders = [_folder(one) for one in results]
+    folders = [_folder(result) for result in results]
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
     descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
-    room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
+    room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(description)) for description in descriptions)
     page_results = [
         _fitting(one, folder, data, examples, room // len(results), texts)
         for one, folder, data in zip(results, folders, descriptions, strict=True)
     ]
-    several = any(one.examples.files for one in page_results)
+    several = any(page_result.examples.files for page_result in page_results)
     html = dashboard_page(
         PageData(
-            title=printable(" and ".join(dict.fromkeys(one.log_name for one in results))),
-            results=[one.data for one in page_results],
-            examples=[one.packed for one in page_results],
+            title=printable(" and ".join(dict.fromkeys(result.log_name for result in results))),
+            results=[page_result.data for page_result in page_results],
+            examples=[page_result.packed for page_result in page_results],
             texts=beside.name if several else None,
         )
     )
@@ -323,16 +323,16 @@ def _outcomes(
     place = {name: number for number, name in enumerate(names)}
     rows = collect(scan.select("policy", "example_id", *columns)).join(order, on="example_id", how="inner")
     rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
-    gone = pl.Series([None] * len(rows))
+    absent = pl.Series([None] * len(rows))
     if "answers" in rows:
         rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
     return {
         "answer": [words.number(word) for word in rows["answer"]],
         "correct": numbers(rows["correct"]),
-        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=gone)],
-        "traces": numbers(rows.get_column("traces", default=gone).cast(pl.Float64)),
-        "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
+        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
+        "traces": numbers(rows.get_column("traces", default=absent).cast(pl.Float64)),
+        "cost": numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }
 
@@ -388,7 +388,7 @@ def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words
             "slice": codes(scores["slice"], "slice"),
             "sample": scores["sample"].to_list(),
             "verifier": codes(scores["verifier"], "verifier"),
-            "score": [None if one is None else number_of(float(f"{one:.4g}")) for one in scores["score"]],
+            "score": [None if score is None else number_of(float(f"{score:.4g}")) for score in scores["score"]],
             "tokens": numbers(scores["verification_tokens"].cast(pl.Float64)),
         },
         "orders": {
@@ -411,8 +411,8 @@ def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words
             "policy": codes(stops["policy"], "policy"),
             **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
             "verifier": codes(stops["verifier"], "verifier"),
-            "checks": [-1 if one is None else one for one in stops["verification_order"]],
+            "checks": [-1 if stop is None else stop for stop in stops["verification_order"]],
             "slice": codes(stops["chosen_slice"], "slice"),
-            "sample": [-1 if one is None else one for one in stops["chosen_sample"]],
+            "sample": [-1 if stop is None else stop for stop in stops["chosen_sample"]],
         },
     }

@@ -204,7 +204,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     return {
         "baselines": [*differences],
         "left": len([place for place in usual if place not in differences]),
-        **{part: [[None if one is None else one[part] for one in entries] for entries in differences.values()]
+        **{part: [[None if entry is None else entry[part] for entry in entries] for entries in differences.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip
 
@@ -270,20 +270,22 @@ def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int])
             yield _all_thresholds(sweep, members, thresholds, number)
             continue
         keys = [key for key, _ in members[0].swept]
-        values = [_ordered([dict(one.swept)[key] for one in members]) for key in keys]
+        values = [_ordered([dict(member.swept)[key] for member in members]) for key in keys]
         yield {
             "name": printable(members[0].label or sweep),
             "keys": [
                 {"key": printable(key), "values": [*map(_value_text, of)]} for key, of in zip(keys, values, strict=True)
             ],
-            "at": [[of.index(dict(one.swept)[key]) for key, of in zip(keys, values, strict=True)] for one in members],
-            "policy": [number[one.name] for one in members],
+            "at": [
+                [of.index(dict(member.swept)[key]) for key, of in zip(keys, values, strict=True)] for member in members
+            ],
+            "policy": [number[member.name] for member in members],
             "means": {},
         }
 
 
 def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, number: Mapping[str, int]) -> Json:
-    mine = {dict(one.swept)[members[0].swept[0][0]]: number[one.name] for one in members}
+    mine = {dict(member.swept)[members[0].swept[0][0]]: number[member.name] for member in members}
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),

@@ -121,7 +121,7 @@ def check_ranking(
     if column is None:
         return
     entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
-    lacking = _lacking(column, {one.name for one in entries})
+    lacking = _lacking(column, {entry.name for entry in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 

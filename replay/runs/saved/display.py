@@ -107,7 +107,7 @@ def printed_tables(
     whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
     few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
     tables = [chosen(group, columns, few) for group in groups]
-    return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
+    return [whole, *(replace(table, below=tuple(n for n in table.below if n not in whole.below)) for table in tables)]
 
 
 def write_display(
@@ -132,7 +132,7 @@ def write_display(
     (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
-        tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
+        tables = [chosen(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
         (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
         named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
         write_latex(folder / "table_by.tex", named, width)

@@ -115,7 +115,7 @@ SHEETS = (*MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Tables on the terminal."""
 USUAL_VERIFIER = "lora"
-CAPS_TAKEN = "integers of at least 1, such as 15,20,30,40"
+CAPS_FORM = "integers of at least 1, such as 15,20,30,40"
 
 
 @checks_arguments(caps="a list of integers", features="a list of columns of features")
@@ -156,7 +156,7 @@ def study_factcheck(
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
-        raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_TAKEN}")
+        raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_FORM}")
     if orders < 1:
         raise InvalidError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:

@@ -457,7 +457,7 @@ class Study:
         main = self.main.warnings
         return {
             "": main,
-            **dict.fromkeys(FIXED, _once(warnings_of(one.budgets.result) for one in self.budgets.pools)),
+            **dict.fromkeys(FIXED, _once(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
             "sensitivity": warnings_of(self.sensitivity.result),
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,

@@ -138,8 +138,8 @@ def _price_note(study: Study, *runs: Methods) -> str:
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
-    notes = [one for methods in runs if methods.result is not None for one in methods.result.notes]
-    batched = next((f"; {one.text}" for one in notes if one.code == BATCHED_SECONDS), "")
+    notes = [note for methods in runs if methods.result is not None for note in methods.result.notes]
+    batched = next((f"; {note.text}" for note in notes if note.code == BATCHED_SECONDS), "")
     cost = f"of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
     return f"hours: summed latency of the calls, as in the thesis; cost: {cost}"
 

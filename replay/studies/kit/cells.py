@@ -43,7 +43,7 @@ def warnings_of(
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
     """Notes of a run, without those on `unshown` metrics alone, which no table has."""
-    return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
+    return tuple(note for note in result.notes if not note.metrics or not set(note.metrics) <= set(unshown))
 
 
 def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> IntervalCell | None:

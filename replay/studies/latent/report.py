@@ -80,7 +80,7 @@ def study_latent(
     )  # fmt: skip
     studies = study_log(log, setting)
     if ablations:
-        studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
+        studies = tuple(replace(study, ablations=ablations_of(study, studies)) for study in studies)
     return _report_of(studies, log.name, drawn_at)
 
 
@@ -91,7 +91,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = merge_notes(studies, _measured_on)
     for study in studies:
-        words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
+        words[f"Verdicts, {study.dataset}"] = [_sentence(verdict) for verdict in study.verdicts]
     words["What could not be done"] = undone = merge_notes(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
@@ -137,12 +137,13 @@ def record(study: LatentStudy) -> dict[str, Any]:
         "seeds": setting.seeds if setting.ablations else None,
         "verdicts": [
             {
-                "question": one.question.name.lower(), "over": one.over or None, "verdict": one.answer.value,
-                "against": one.against or None, "difference": one.difference.difference if one.difference else None,
-                "low": one.difference.low if one.difference else None,
-                "high": one.difference.high if one.difference else None, "why": one.why or None,
+                "question": verdict.question.name.lower(), "over": verdict.over or None,
+                "verdict": verdict.answer.value, "against": verdict.against or None,
+                "difference": verdict.difference.difference if verdict.difference else None,
+                "low": verdict.difference.low if verdict.difference else None,
+                "high": verdict.difference.high if verdict.difference else None, "why": verdict.why or None,
             }
-            for one in study.verdicts
+            for verdict in study.verdicts
         ],
         "seed": settings.seed, "resamples": settings.resamples, "level": settings.level,
         "versions": versions(),

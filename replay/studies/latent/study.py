@@ -115,7 +115,7 @@ class VotesAt:
 
 @dataclass(frozen=True)
 class Ablations:
-    """Of one data set.
+    """The further fits of one data set.
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
@@ -219,11 +219,11 @@ class LatentStudy:
     def table_pools(self) -> tuple[MeasuredPool, ...]:
         """The pools that tables show: that which is sampled from, and that of the probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
-        return tuple(one for one in self.pools if one is self.main or one.pool == probe)
+        return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
 
     def beside(self, pool: MeasuredPool) -> bool:
         """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
-        greedy = next((one for one in self.table_pools if one.temperature == 0), self.main)
+        greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
         return self.setting.published and pool is greedy
 
     @property
@@ -248,7 +248,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     studies = tuple(_studies(log, contents, setting, ids, train))
     if not studies:
         raise EmptyError(f"{listed(setting.verifiers)} scored no judged traces of the reported examples")
-    unserved = [one.missing[FRONT] for one in studies if FRONT in one.missing]
+    unserved = [study.missing[FRONT] for study in studies if FRONT in study.missing]
     if (setting.probe or setting.action) and len(unserved) == len(studies):
         raise EmptyError(unserved[0])
     return studies
@@ -499,7 +499,7 @@ def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """At most `most` of the numbers, evenly spread."""
+    """The numbers, evenly thinned to at most `most`."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 

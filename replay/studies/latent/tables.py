@@ -273,11 +273,11 @@ POINTS = 100.0
 
 
 def _verdicts(study: LatentStudy) -> Iterator[Row]:
-    for one in study.verdicts:
-        values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
-        if one.difference is not None:
-            values["difference"] = interval_cell(one.difference, POINTS)
-        yield Row((question(one),), values=values)
+    for verdict in study.verdicts:
+        values: dict[str, Value] = {"verdict": verdict.answer.value, "against": verdict.against or verdict.why}
+        if verdict.difference is not None:
+            values["difference"] = interval_cell(verdict.difference, POINTS)
+        yield Row((question(verdict),), values=values)
 
 
 def question(one: Verdict) -> str:
@@ -406,25 +406,27 @@ def _fitted(
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
-    degrees = sorted({one.measured for study in studies for one in study.ablations.temperatures})
+    degrees = sorted({temperature.measured for study in studies for temperature in study.ablations.temperatures})
     measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in degrees]
     return [numbers("traces trained on", "rows", 0, drop=1), *measured]
 
 
 def _temperatures(study: LatentStudy) -> Iterator[Row]:
     areas = study.ablations.temperatures
-    for trained in sorted({one.trained for one in areas}):
-        group = [one for one in areas if one.trained == trained]
+    for trained in sorted({area.trained for area in areas}):
+        group = [area for area in areas if area.trained == trained]
         values = {f"measured_{one.measured:g}": interval_cell(one.area) for one in group}
         yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
 def _carried(study: LatentStudy) -> Iterator[Row]:
     ablations = study.ablations
-    for one in ablations.temperatures:
-        if one.behind is not None:
-            heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
-            yield Row(heads, values={"auc": interval_cell(one.area), "behind": interval_cell(one.behind)})
+    for temperature in ablations.temperatures:
+        if temperature.behind is not None:
+            heads = ("temperature", f"{temperature.trained:g}", f"{temperature.measured:g}")
+            yield Row(
+                heads, values={"auc": interval_cell(temperature.area), "behind": interval_cell(temperature.behind)}
+            )
     for name, less in ablations.transfer_behind.items():
         values = {"auc": interval_cell(ablations.transfer[name]), "behind": interval_cell(less)}
         yield Row(("data set", name, study.dataset), values=values)
@@ -435,7 +437,7 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
 
 def _models(study: LatentStudy) -> Iterator[Row]:
     models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
-    return (Row((one.model, one.layer, one.token), one) for one in models)
+    return (Row((model.model, model.layer, model.token), model) for model in models)
 
 
 def _entropy(study: LatentStudy) -> Iterator[Row]:
@@ -467,7 +469,7 @@ ABLATION_SHEETS = (
         (intervals("AUC", "auc", 3, interval_of("pooled")),
          intervals("AUC within questions", "auc_within", 3, interval_of("within")),
          numbers("traces", "traces", 0, attrgetter("traces"))),
-        lambda study: (Row((one.layer, one.token), one) for one in study.ablations.locations), what.LOCATIONS,
+        lambda study: (Row((at.layer, at.token), at) for at in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
     ),
     _fitted(
@@ -488,19 +490,19 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
-        lambda study: (Row((int(one.size),), one) for one in study.ablations.sizes), what.SIZES,
+        lambda study: (Row((int(size.size),), size) for size in study.ablations.sizes), what.SIZES,
         "a verifier of few places; each seed draws the questions", SPREAD,
     ),
     _fitted(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
-        lambda study: (Row((f"{100 * one.size:g}",), one) for one in study.ablations.shares), what.SHARES,
+        lambda study: (Row((f"{100 * share.size:g}",), share) for share in study.ablations.shares), what.SHARES,
         "a verifier of few places; each seed draws the traces", SPREAD,
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
         (intervals("log-probability", "logprob", 3, interval_of("logprob")),
          intervals("states of these tokens", "states", 3, interval_of("states"))),
-        lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
+        lambda study: (Row((suffix.length,), suffix) for suffix in study.ablations.suffixes), what.SUFFIXES,
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),
@@ -515,7 +517,7 @@ ABLATION_SHEETS = (
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
         (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),),
-        lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
+        lambda study: (Row((f"{vote.temperature:g}", vote.votes), vote) for vote in study.ablations.votes), what.VOTES,
         printed=False,
     ),
 )  # fmt: skip

@@ -219,11 +219,11 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
     """The gains with intervals that hold for all of them at once."""
     if not pairs:
         return ()
-    level = simultaneous_level([one.first - one.second for one in pairs], cluster=unit, settings=settings)
+    level = simultaneous_level([pair.first - pair.second for pair in pairs], cluster=unit, settings=settings)
     at_level = replace(settings, level=level)
     return tuple(
-        replace(one.gain, difference=paired_interval(one.first, one.second, cluster=unit, settings=at_level))
-        for one in pairs
+        replace(pair.gain, difference=paired_interval(pair.first, pair.second, cluster=unit, settings=at_level))
+        for pair in pairs
     )
 
 
@@ -367,7 +367,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
     the largest difference.
     """
-    answers = [answered(one.difference) for one in gains]
+    answers = [answered(gain.difference) for gain in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
     decision = {

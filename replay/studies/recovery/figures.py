@@ -23,7 +23,7 @@ def _band_panels(
     least: float = 0.0,
 ) -> list[show.PlottedBand]:
     """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
-    panels = [_band_panel(band, *one, mark, from_zero, least) for one in metrics] if band is not None else []
+    panels = [_band_panel(band, *metric, mark, from_zero, least) for metric in metrics] if band is not None else []
     return [panel for panel in panels if panel is not None and any(panel.estimate)]
 
 
@@ -64,7 +64,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
     rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
-    cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in rows}
+    cells = {row.policy: (row.cell("total_tokens"), row.cell("accuracy")) for row in rows}
     return list(_frontier_points(cells, study.names.base, diagnostic).values())
 
 

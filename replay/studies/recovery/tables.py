@@ -168,7 +168,7 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
     rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
     rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in names.budgets.items()]
     rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
-    return [StudyPolicy(study, *one) for one in rows if one[0] in study.policies]
+    return [StudyPolicy(study, *row) for row in rows if row[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
@@ -319,7 +319,7 @@ SUBGROUPS = Sheet[DatasetStudy](
 
 def _rules(study: DatasetStudy) -> Iterator[Row]:
     names, action = study.names, study.roles.action
-    trees = [one.policy for one in study.roles.rivals if one.action == action and one.part == TREES]
+    trees = [rival.policy for rival in study.roles.rivals if rival.action == action and rival.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
     every = [names.always.get(action, ""), names.primary, *trees, *names.rules, *study.matched, *names.oracles]
     paper = _paper_rules(study)
@@ -588,7 +588,7 @@ def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         "A mean over rollouts is one request."
     )
     for study in studies:
-        yield from (f"{study.dataset}: {one.text}" for one in study.notes if one.code == BATCHED_SECONDS)
+        yield from (f"{study.dataset}: {note.text}" for note in study.notes if note.code == BATCHED_SECONDS)
 
 
 PATH_SECONDS = Sheet[DatasetStudy](

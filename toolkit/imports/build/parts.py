@@ -67,7 +67,7 @@ def source_parts(
     other = None
     if plan.join is not None:
         place = files.folder if prepared is None else prepared.folder
-        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, opening.text_columns(plan)))
+        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, rules))
     large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, files, rules, other, folder) if large else None
     whole = replace(parts or _whole(plan, files, rules, other), left_out=files.left_out)
@@ -111,7 +111,7 @@ def _sorted_parts(
         rows = every.where("where", plan.where)
         keys = example_keys(rows, plan)
         names = opening.needed_columns(plan, rows.frame.columns)
-        others = tuple(name for name in rows.frame.columns if name not in names)
+        others = (*rows.others, *(name for name in rows.frame.columns if name not in names))
         hashes = [content_hashes(rows.frame)] if opening.by_row_order(plan) else []
         frame = rows.frame.select(names).with_columns(hashes)
         return SourceTable(frame, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
@@ -130,7 +130,7 @@ def _sorted_parts(
 
     def part(number: int) -> SourceRows:
         table = rows.part(number)
-        return SourceRows(table.frame, table.numbers, plan.file, others, partial=len(rows.ranges) > 1)
+        return SourceRows(table.frame, table.numbers, plan.file, others=others, partial=len(rows.ranges) > 1)
 
     several = ids_of_several(rows.keys(), plan)
     return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part, several)

@@ -33,7 +33,7 @@ from toolkit.errors import (
     first_line,
 )
 from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
-from toolkit.imports.files.file_names import fits_pattern, relative
+from toolkit.imports.files.file_names import fitting_paths, relative
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -344,8 +344,8 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
         raise NotFoundError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
     if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
-    fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
-    fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
+    places = {place: name for name, place in known.items()}
+    fitting = [places[place] for place in fitting_paths(pattern, places)] or fitting_paths(pattern, known)
     if not fitting:
         why = f"none of its files fits the mapping's `path`, `{pattern}`"
         raise AmbiguousError(f"source `{source}`: {why}; the first is `{next(iter(known))}`")
@@ -380,8 +380,9 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
     import fsspec
 
     unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
+    opening: Callable[..., Any] = open if local_path(address) is not None else fsspec.open
     try:
-        with fsspec.open(address, "rb") as packed, unpack(packed) as stream:
+        with opening(address, "rb") as packed, unpack(packed) as stream:
             while chunk := stream.read(size) if size > 0 else stream.read():
                 yield bytes(chunk)
     except _BROKEN as error:
@@ -400,6 +401,9 @@ def likely_bytes(addresses: Collection[str]) -> int:
 
     total = 0
     for address in addresses:
+        if (local := local_path(address)) is not None and local.suffix.lower() not in (".parquet", ".pq"):
+            total += local.stat().st_size
+            continue
         with suppress(*_BROKEN, TypeError):
             system, path = fsspec.core.url_to_fs(address)
             packed = plain_path(address).suffix.lower() in (*UNPACKERS, ".parquet", ".pq")

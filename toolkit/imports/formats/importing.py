@@ -82,14 +82,14 @@ def import_format(
     with _naming_another(given, form) if detected is None else nullcontext():
         matches = find_files(given, form.takes) if detected is None else detected.files
         files = with_companions(_of_format(form, matches, others, notes), form.companions)
-        with _taken(form, files, options, notes) as (addresses, prepared):
+        with _addresses(form, files, options, notes) as (addresses, prepared):
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
             )
         again = _repeats(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
-    taken = [str(detected)] if detected is not None else []
+    detection = [str(detected)] if detected is not None else []
     lacks = f"{form.name} does not record: {form.lacks}"
-    return replace(report, notes=(*taken, *merged_notes(notes), lacks, *report.notes, *again))
+    return replace(report, notes=(*detection, *merged_notes(notes), lacks, *report.notes, *again))
 
 
 @contextmanager
@@ -151,15 +151,15 @@ def detect_format(sources: Sequence[str]) -> Detected:
     if len(by_format) > 1:
         counts = ", ".join(f"{len(of)} of {name}" for name, of in by_format.items())
         raise AmbiguousError(f"the sources hold files of several formats ({counts}): import each by its name")
-    ((name, taken),) = by_format.items()
+    ((name, matches),) = by_format.items()
     form = FORMATS[name]
     by_name = form.prepare is not None and not form.nameless
-    beside = [file for file in files if file in taken or (by_name and form.takes(file.path))]
+    beside = [file for file in files if file in matches or (by_name and form.takes(file.path))]
     return Detected(form, tuple(beside), len(files) - len(beside))
 
 
 @contextmanager
-def _taken(
+def _addresses(
     form: KnownFormat, files: Sequence[ListedFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""

@@ -48,11 +48,10 @@ ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 class SourceRows(SourceTable):
     """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
 
-    `others`: further columns that the source has, of which none is computed. `partial`: other examples' rows come.
+    `partial`: other examples' rows come.
     """
 
     mapping: str
-    others: tuple[str, ...] = ()
     partial: bool = False
 
     def where(self, key: str, condition: Value | None) -> SourceRows:

@@ -14,7 +14,7 @@ from toolkit.imports.files.paths import expression, fields_of
 from toolkit.imports.map.expressions import SourceRows, roots
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
 from toolkit.imports.rows.json_files import DOCUMENT, Records
-from toolkit.imports.rows.source_table import SourceTable
+from toolkit.imports.rows.source_table import NamedColumns, SourceTable
 from toolkit.imports.rows.sources import PLACES, SourceRules
 from toolkit.log import schema_of
 
@@ -31,7 +31,7 @@ class Beside:
 
 def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
     """The joined file with its keys computed. ThinkbackError where two rows have one key."""
-    rows = SourceRows(table.frame, table.numbers, plan.file)
+    rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     keys = _keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
         raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}: keep one")
@@ -42,7 +42,7 @@ def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -
     """The rows of files, or of a part of them, before `where`."""
     if plan.join is not None and other is not None:
         table = _joined(plan, plan.join, table, other)
-    rows = SourceRows(table.frame, table.numbers, plan.file)
+    rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     for number, together in enumerate(plan.explode, 1):
         rows = _opened(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
     return rows
@@ -79,7 +79,7 @@ def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Be
     except pl.exceptions.PolarsError as error:
         raise rows.error(f"`{join.file}` can't be joined: {first_line(error)}") from None
     numbers = {names[name]: kind for name, kind in other.rows.numbers.items() if name in names}
-    return SourceTable(joined, {**table.numbers, **numbers})
+    return SourceTable(joined, {**table.numbers, **numbers}, others=(*table.others, *other.rows.others))
 
 
 def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
@@ -119,7 +119,11 @@ def source_rules(plan: ImportMapping) -> SourceRules:
     fields = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, DOCUMENT)))
     records = Records(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
-    return SourceRules(text_columns(plan), records, plan.path, joined)
+    keys = plan.join.on if plan.join is not None else ()
+    names = {*roots([*every_value(plan), *keys]), *PLACES, "source_run"}
+    names |= {name.removesuffix("_right") for name in names}
+    columns = NamedColumns(frozenset(names), bool(by_row_order(plan)))
+    return SourceRules(text_columns(plan), records, plan.path, joined, columns=columns)
 
 
 def counted_from_zero(plan: ImportMapping) -> list[str]:

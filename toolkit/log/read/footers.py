@@ -25,7 +25,7 @@ FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _OF_THREAD = threading.local()
 """DuckDB and a file of each thread that reads footers."""
 _RESTORE = "copy or write this shard again"
-_GONE = "the log's tables are frames in the memory of another process: open them again in this one"
+_OTHER_PROCESS = "the log's tables are frames in the memory of another process: open them again in this one"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def missing(shard: Shard) -> Problem:
     """The problem of a shard that is not there; rows in memory are gone with the log that they were opened as."""
     if shard.place.owner is None:
         return Problem(shard.file, None, None, f"is missing: {_RESTORE}", "not-found")
-    return Problem(shard.table, None, None, f"is gone: {_GONE}", "not-found")
+    return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}", "not-found")
 
 
 @lru_cache(64)

@@ -149,13 +149,13 @@ def _views_of(log: Log) -> dict[str, str]:
 def _unique(names: Sequence[str]) -> list[str]:
     """The names, numbered from `_2` where an earlier one is the same to DuckDB, which ignores case."""
     lowered = {name.lower() for name in names}
-    taken: dict[str, str] = {}
+    chosen_names: dict[str, str] = {}
     for name in names:
         numbered = (f"{name}_{number}" for number in itertools.count(2))
-        free = (n for n in numbered if n.lower() not in lowered and n.lower() not in taken)
-        chosen = name if name.lower() not in taken else next(free)
-        taken[chosen.lower()] = chosen
-    return list(taken.values())
+        free = (n for n in numbered if n.lower() not in lowered and n.lower() not in chosen_names)
+        chosen = name if name.lower() not in chosen_names else next(free)
+        chosen_names[chosen.lower()] = chosen
+    return list(chosen_names.values())
 
 
 Columns = tuple[tuple[str, pl.DataType], ...]

@@ -36,17 +36,17 @@ _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "comp
 
 @dataclass(frozen=True)
 class _Dropped:
-    """`rows`: places (`__row`) of the trace rows that are left out. `gone`: ids of traces of which no row is
+    """`rows`: places (`__row`) of the trace rows that are left out. `trace_ids`: ids of traces of which no row is
     left. `strangers`: by the log's number, ids of traces that are there, but not as this log has them.
     """
 
     rows: pl.Series
-    gone: pl.Series
+    trace_ids: pl.Series
     strangers: Mapping[int, pl.Series]
 
     def of_log(self, number: int) -> pl.Series:
         """Ids of the traces whose scores, features and states in this log are dropped."""
-        return pl.concat([self.gone, self.strangers.get(number, self.gone.clear())]).unique()
+        return pl.concat([self.trace_ids, self.strangers.get(number, self.trace_ids.clear())]).unique()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     ids = int(rows.key.max(initial=-1)) + 1
     stays = np.zeros(len(rows.key), bool)
     contents, places = np.zeros(ids, rows.content.dtype), np.zeros(len(stays), bool)
-    state = _Taken(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
+    state = _SeenRows(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
     strangers = {}
     bounds = np.searchsorted(frame[ROW].to_numpy().astype(np.int64), [0, *ends])
     for number, here in enumerate(map(slice, bounds[:-1], bounds[1:])):
@@ -84,16 +84,16 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     while (orphans := stays & (rows.parent >= 0) & ~state.stays[rows.parent]).any():
         stays &= ~orphans  # a parent that a later log holds
         state.stays[rows.key[orphans]] = False
-    gone = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.stays))
-    return _Dropped(frame[ROW].filter(pl.Series(~stays)), frame["trace_id"].gather(gone), strangers)
+    dropped_ids = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.stays))
+    return _Dropped(frame[ROW].filter(pl.Series(~stays)), frame["trace_id"].gather(dropped_ids), strangers)
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _SeenRows:
     """What the logs read so far have taken, by number: ids, ids with a row that is kept, what the first row of
     an id says, places."""
 
-    taken: np.ndarray
+    known: np.ndarray
     stays: np.ndarray
     content: np.ndarray
     places: np.ndarray
@@ -101,20 +101,20 @@ class _Taken:
     def add(self, rows: _Rows, here: slice) -> tuple[np.ndarray, np.ndarray]:
         """Add one log: (its rows that are kept, (n,); by id whether its trace is another than the kept, (ids,))."""
         key, place, parent = rows.key[here], rows.place[here], rows.parent[here]
-        strange = np.zeros(len(self.taken), bool)
+        strange = np.zeros(len(self.known), bool)
         falls = np.zeros(len(key), bool)
-        away = self.taken & ~self.stays
+        away = self.known & ~self.stays
         while True:
             competes = ~falls
-            differs = competes & self.taken[key] & (rows.content[here] != self.content[key])
-            first = _first(key, competes & ~self.taken[key])
+            differs = competes & self.known[key] & (rows.content[here] != self.content[key])
+            first = _first(key, competes & ~self.known[key])
             stays = _first(place, first & ~self.places[place])
             strange[key[differs | (first & ~stays) | falls]] = True
             more = competes & (parent >= 0) & (strange | away)[parent]
             if not more.any():
                 break
             falls |= more
-        self.taken[key[first]] = True
+        self.known[key[first]] = True
         self.stays[key[stays]] = True
         self.content[key[first]] = rows.content[here][first]
         self.places[place[stays]] = True

@@ -84,7 +84,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
     pixel = figure.dpi / 72  # pixels a typographic point
     halo = [patheffects.withStroke(linewidth=1.6, foreground="white")]
     frame = np.array(axes.get_window_extent(renderer).extents)
-    taken, ties = np.empty((0, 4)), np.empty((0, 2))
+    occupied, ties = np.empty((0, 4)), np.empty((0, 2))
     omitted: list[Label] = []
     letters: list[tuple[Label, Text]] = []
     drawn: list[Artist] = []
@@ -108,7 +108,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         )
         size = text.get_window_extent(renderer)
         at = axes.transData.transform((label.x, label.y))
-        space = _Space(frame, taken, ties, scene)
+        space = _Space(frame, occupied, ties, scene)
         extent = np.array([size.width, size.height])
         box = _best_place(at, extent, label, space, pixel, label.loose)
         if box is None and label.key:
@@ -129,7 +129,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         if text.get_text() == LETTER + label.value and label.key:
             letters.append((label, text))
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
-        taken = np.vstack([taken, box])
+        occupied = np.vstack([occupied, box])
         near = np.clip(at, box[:2], box[2:])
         if np.hypot(*(near - at)) >= TIED * pixel or _unclear(at, box[None], scene.dots)[0]:
             ties = np.vstack([ties, along(np.array([at, near]))])
@@ -149,7 +149,7 @@ class _Space:
     """What a label must keep clear of: the frame's edge, labels and their lines so far, and what is drawn."""
 
     frame: np.ndarray
-    taken: np.ndarray  # (t, 4)
+    occupied: np.ndarray  # (t, 4)
     ties: np.ndarray  # (s, 2): samples along the lines that join labels to points
     scene: Scene
 
@@ -168,7 +168,7 @@ def _best_place(
     boxes = np.hstack([centres - size / 2, centres + size / 2])  # (c, 4)
     room = 1.2 * pixel
     free = (boxes[:, :2] > space.frame[:2] + pixel).all(axis=1) & (boxes[:, 2:] < space.frame[2:] - pixel).all(axis=1)
-    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.taken, room).any(axis=1)
+    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.occupied, room).any(axis=1)
     free &= ~_inside(space.ties, boxes).any(axis=1)
     if not free.any():
         return None
@@ -179,7 +179,7 @@ def _best_place(
     ties = (at + steps * (near - at)).transpose(1, 0, 2)  # (f, 16, 2)
     others = space.scene.dots[np.abs((space.scene.dots[:, :2] + space.scene.dots[:, 2:]) / 2 - at).max(axis=1) > 1]
     crossed = _passes(ties, others).sum(axis=0)
-    through = _passes(ties, space.taken).any(axis=0)
+    through = _passes(ties, space.occupied).any(axis=0)
     across = _inside(space.scene.line, boxes).any(axis=1)
     barred = _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
     penalty = (

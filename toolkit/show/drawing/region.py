@@ -98,16 +98,16 @@ def arrow_places(
     No arrow hides another: where two would, the second stands further from the edge.
     """
     places: dict[Hashable, tuple[float, float]] = {}
-    taken: list[np.ndarray] = []
+    standing: list[np.ndarray] = []
     for key, (x, y) in points.items():
         far = seen.beyond(x, y)
         if not far:
             continue
         place = np.array(seen.share(*seen.within(x, y))) * size
         inwards = np.array({"↑": (0, -1), "↓": (0, 1), "→": (-1, 0), "←": (1, 0)}[far])
-        while any(np.abs(place - other).max() < 1.3 * SIZE for other in taken):
+        while any(np.abs(place - other).max() < 1.3 * SIZE for other in standing):
             place = place + SIZE / 2 * inwards
-        taken.append(place)
+        standing.append(place)
         places[key] = seen.place(*(place / size))
     return places
 

@@ -299,11 +299,11 @@ def notes_on(
     notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
 ) -> tuple[str, ...]:
     """The notes but for those that explain none of these columns, nor why one that is left out as `empty` is so."""
-    there, gone = ({column.key or column.name for column in some} for some in (columns, empty))
+    there, empty_names = ({column.key or column.name for column in some} for some in (columns, empty))
 
     def explains(note: str) -> bool:
         named = set(getattr(note, "columns", ()))
-        return not named or bool(named & there) or (getattr(note, "on_gaps", False) and bool(named & gone))
+        return not named or bool(named & there) or (getattr(note, "on_gaps", False) and bool(named & empty_names))
 
     return tuple(filter(explains, notes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,7 +167,8 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
-    return _cells(sample, metric).errors[policies] < FEW_ERRORS
+    cells = _cells(sample, metric)
+    return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
 
 
 def _cells(sample: WholeSample, metric: F1) -> _Cells:
@@ -257,9 +258,9 @@ def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floa
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]
-        used = np.unique(part.indices)
-        part, sums, last = part[:, used], np.zeros((part.shape[0], 0)), -1
-        for chunk, cut, rows in units.parts([scan.statistics[i] for i in used], ROWS):
+        numbers = np.unique(part.indices)
+        part, sums, last = part[:, numbers], np.zeros((part.shape[0], 0)), -1
+        for chunk, cut, rows in units.parts([scan.statistics[i] for i in numbers], ROWS):
             if chunk != last:
                 out[start : start + ROWS] += of(sums).sum(axis=1)
                 sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk

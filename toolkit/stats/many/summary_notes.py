@@ -13,7 +13,10 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.strata import Strata
 
+MOST_STRATA = 4
+"""Strata that a note names."""
 BATCHED = 1.5
 """Seconds of waiting over seconds of the device, above which calls have shared a batch."""
 BATCHED_SECONDS = "batched_seconds"
@@ -34,6 +37,7 @@ def notes_of(
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     yield from notes_on_units(n, sample.units.count, sample.units.kish)
+    yield from notes_on_strata(sample.units.strata)
     yield from _on_metrics(sample, results, settings)
     yield from on_seconds(sample)
     yield from _on_long_calls(sample)
@@ -55,17 +59,31 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
         yield note("clusters", f"{clusters}, which count as the trials: {how}")
 
 
+def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
+    """Within what intervals are, and how the parts are weighed."""
+    if strata is None:
+        return
+    sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)
+    yield note("strata", f"intervals are within each `{strata.column}`, its number of examples being no luck: {sizes}")
+    if strata.joined:
+        few = "few to be resampled each alone, so together"
+        yield note("small_strata", f"{listed(strata.joined, MOST_STRATA)}: {few}")
+    if strata.shares is not None:
+        parts = listed([f"{name} {100 * share:.3g} %" for name, share in strata.shares.items()], MOST_STRATA)
+        yield note("weighed", f"means weigh each `{strata.column}`, whatever its number of examples: {parts}")
+
+
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
-        gone = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
-        if gone and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: no value for {_named(gone)}: it is unknown, or a division by 0"
-            yield note("no_ratio", text, gone, [metric.name])
-        elif gone and metric.column.cost:
-            text = f"{metric.column.label}: no value for {_named(gone)}: it is not logged for every call that they paid"
+        policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
+        if policies and metric.column.computed == "ratio":
+            text = f"{metric.column.label}: no value for {_named(policies)}: it is unknown, or a division by 0"
+            yield note("no_ratio", text, policies, [metric.name])
+        elif policies and metric.column.cost:
+            text = f"{metric.column.label}: no value for {_named(policies)}: not logged for every call that they paid"
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
-            yield note("not_logged", text, gone, [metric.name])
+            yield note("not_logged", text, policies, [metric.name])
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
