@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import pickle
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import generate.engines.base
 import generate.signals.signal  # noqa: F401
 import toolkit.log  # noqa: F401
+from generate.engines.base import EngineError
+from tests.house import house
 from toolkit.errors import ThinkbackError
 
-MANUAL = Path(__file__).resolve().parents[1] / "docs/python.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MANUAL = DOCS / "python.md"
+PROBLEMS = {"Problem": 4, "_ValueRule": 1, "add_rows": 2, "_raise_first": 5}
+"""What makes a problem of a log, and the place of the code among its arguments."""
 
 
 def kinds(kind: type[ThinkbackError]) -> list[type[ThinkbackError]]:
@@ -22,6 +30,37 @@ def test_the_manual_has_every_code_and_no_two_kinds_share_one() -> None:
     ours = [one for one in kinds(ThinkbackError) if not one.__module__.startswith("tests")]
     assert rows == {one.code: one.__name__ for one in ours}
     assert len(rows) == len(ours)
+
+
+def given(calls: dict[str, int | str]) -> Iterator[str]:
+    """The codes that the packages write out, at a place of the arguments of some calls or under a name."""
+    for tree in house().trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                place = calls.get(getattr(node.func, "id", getattr(node.func, "attr", "")), "")
+                named = [one.value for one in node.keywords if one.arg == place]
+                args = [*node.args[place : place + 1]] if isinstance(place, int) else named
+                yield from (one.value for one in args if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def test_the_manual_has_the_codes_of_logs_and_engines_and_of_problems() -> None:
+    ours = {one.code for one in kinds(ThinkbackError)}
+    tables = {
+        page: set(re.findall("`([a-z-]+)`", (DOCS / page).read_text("utf-8"))) for page in ("log.md", "python.md")
+    }
+    finer = set(given({"LogError": "code", "EngineError": "code"}))
+    assert len(finer) > 10
+    assert finer - ours <= tables["python.md"] | {"null"}
+    problems = set(given(dict(PROBLEMS)))
+    assert len(problems) > 30
+    assert problems <= tables["log.md"]
+
+
+def test_an_error_has_a_finer_code_than_its_kind_and_keeps_it() -> None:
+    error = EngineError("the key is wrong", code="key")
+    assert (error.code, EngineError.code) == ("key", "engine")
+    again = pickle.loads(pickle.dumps(error.about("engine `openai`: ", "; set it")))
+    assert (str(again), again.code) == ("engine `openai`: the key is wrong; set it", "key")
 
 
 def test_an_error_about_something_keeps_its_kind() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.settings import Checked, check, flatten, from_table, setting
 
@@ -86,64 +87,61 @@ def test_a_table_gives_the_same_as_keyword_arguments() -> None:
     assert from_table(Kinds, table) == Kinds(name="n", count=4, listed=("a",), inner=Inner(2), else_=5)
 
 
-BAD: list[tuple[str, Any, str]] = [
-    ("name", 3, "`name` is 3; it takes a string"),
-    ("name", None, "`name` is None; it takes a string"),
-    ("count", 0, "`count` is 0; it takes an integer from 1 to 9"),
-    ("count", 2.0, "`count` is 2.0; it takes an integer from 1 to 9"),
-    ("count", True, "`count` is True; it takes an integer from 1 to 9"),
-    ("limit", 0, "`limit` is 0; it takes an integer, at least 1"),
-    ("limit", 2**31, "`limit` is 2147483648; it takes an integer of at most 2,147,483,647"),
-    ("limit", 10**400, "; it takes an integer of at most 2,147,483,647"),
-    ("share", 1, "`share` is 1; it takes a number between 0 and 1"),
-    ("share", math.nan, "`share` is nan; it takes a number between 0 and 1"),
-    ("rate", "1", "`rate` is '1'; it takes a number above 0"),
-    ("rate", math.inf, "`rate` is inf; it takes a number above 0"),
-    ("rate", 10**400, "; it takes a number above 0"),
-    ("rate", 16**5000, "`rate` is an integer of thousands of digits; it takes a number above 0"),
-    ("flag", 1, "`flag` is 1; it takes true or false"),
-    ("colour", "geen", "`colour` is 'geen'; did you mean `green`? there are: `green`, `red`"),
-    ("colour", ["red"], "`colour` is ['red']; it takes one of `red`, `green`"),
-    ("mode", "laz", "`mode` is 'laz'; did you mean `lazy`?"),
-    ("some", ["red", "gren"], "`some` is 'gren'; did you mean `green`?"),
-    ("listed", "ab", "`listed` is 'ab'; it takes a list of strings"),
-    ("listed", {"a", "b"}, "; it takes a list of strings"),
-    ("whole", [1, -1], "`whole` is [1, -1]; it takes a list of integers, at least 0"),
-    ("heats", [6], "`heats` is [6]; it takes a list of numbers from 0 to 5"),
-    ("options", [1], "`options` is [1]; it takes a table"),
+BAD: list[tuple[str, Any, tuple[str, ...]]] = [
+    ("name", 3, ("invalid", "`name`", "3")),
+    ("name", None, ("invalid", "`name`")),
+    ("count", 0, ("invalid", "`count`", "0", "1", "9")),
+    ("count", 2.0, ("invalid", "`count`", "2.0", "1", "9")),
+    ("count", True, ("invalid", "`count`", "1", "9")),
+    ("limit", 0, ("invalid", "`limit`", "0", "1")),
+    ("limit", 2**31, ("invalid", "`limit`", "2147483648", "2,147,483,647")),
+    ("limit", 10**400, ("invalid", "2,147,483,647")),
+    ("share", 1, ("invalid", "`share`", "1", "0")),
+    ("share", math.nan, ("invalid", "`share`", "0", "1")),
+    ("rate", "1", ("invalid", "`rate`", "'1'", "0")),
+    ("rate", math.inf, ("invalid", "`rate`", "0")),
+    ("rate", 10**400, ("invalid", "0")),
+    ("rate", 16**5000, ("invalid", "`rate`", "0")),
+    ("flag", 1, ("invalid", "`flag`", "1")),
+    ("colour", "geen", ("unknown", "`colour`", "`green`", "`red`", "'geen'")),
+    ("colour", ["red"], ("invalid", "`colour`", "`red`", "`green`", "'red'")),
+    ("mode", "laz", ("unknown", "`mode`", "`lazy`", "'laz'")),
+    ("some", ["red", "gren"], ("unknown", "`some`", "`green`", "'gren'")),
+    ("listed", "ab", ("invalid", "`listed`", "'ab'")),
+    ("listed", {"a", "b"}, ("invalid", "`listed`")),
+    ("whole", [1, -1], ("invalid", "`whole`", "0")),
+    ("heats", [6], ("invalid", "`heats`", "0", "5", "[6]")),
+    ("options", [1], ("invalid", "`options`", "[1]")),
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "message"), BAD, ids=range(len(BAD)))
-def test_a_mistake_is_one_line_with_the_value(name: str, given: Any, message: str) -> None:
+@pytest.mark.parametrize(("name", "given", "refusal"), BAD, ids=range(len(BAD)))
+def test_a_mistake_is_one_line_with_the_value(name: str, given: Any, refusal: tuple[str, ...]) -> None:
     for make in (lambda: Kinds(**{"name": "n", name: given}), lambda: from_table(Kinds, {"name": "n", name: given})):
-        with pytest.raises(ThinkbackError) as caught:
+        with refuses(*refusal):
             make()
-        assert message in str(caught.value)
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "refusal"),
     [
-        ({"nam": "n"}, "unknown key `nam` in `[step.a]`; did you mean `name`?"),
-        ({"name\n": "n"}, "unknown key 'name\\n' in `[step.a]`"),
-        ({}, "`step.a.name` is required"),
-        ({"name": "n", "count": "3"}, "`step.a.count` is '3'; it takes an integer from 1 to 9"),
-        ({"name": "n", "even": 3}, "`step.a.even` must be even"),
-        ({"name": "n", "inner": {}}, "`step.a.inner.size` is required"),
-        ({"name": "n", "inner": {"size": 0}}, "`step.a.inner.size` is 0; it takes an integer, at least 1"),
-        ({"name": "n", "inner": {"size": 1, "words": {"a": 1}}}, "it takes a table of strings"),
-        ({"name": "n", "inner": 3}, "`step.a.inner` is 3; it takes a table"),
-        ({"name": "n", "parts": [{"size": 1}, {"size": 0}]}, "`step.a.parts.2.size` is 0; it takes an integer"),
-        ({"name": "n", "parts": {"size": 1}}, "`step.a.parts` is {'size': 1}; it takes a list of tables"),
-        ([1], "`step.a` is [1]; it takes a table"),
+        ({"nam": "n"}, ("unknown", "`nam`", "`[step.a]`", "`name`")),
+        ({"name\n": "n"}, ("unknown", "`[step.a]`", "'name\\n'")),
+        ({}, ("required", "`step.a.name`")),
+        ({"name": "n", "count": "3"}, ("invalid", "`step.a.count`", "'3'", "1", "9")),
+        ({"name": "n", "even": 3}, ("error", "`step.a.even`")),
+        ({"name": "n", "inner": {}}, ("required", "`step.a.inner.size`")),
+        ({"name": "n", "inner": {"size": 0}}, ("invalid", "`step.a.inner.size`", "0", "1")),
+        ({"name": "n", "inner": {"size": 1, "words": {"a": 1}}}, ("invalid", "`step.a.inner.words`")),
+        ({"name": "n", "inner": 3}, ("invalid", "`step.a.inner`", "3")),
+        ({"name": "n", "parts": [{"size": 1}, {"size": 0}]}, ("invalid", "`step.a.parts.2.size`", "0")),
+        ({"name": "n", "parts": {"size": 1}}, ("invalid", "`step.a.parts`", "'size'", "1")),
+        ([1], ("invalid", "`step.a`", "[1]")),
     ],
 )
-def test_a_table_s_mistake_names_its_place(table: Any, message: str) -> None:
-    with pytest.raises(ThinkbackError) as caught:
+def test_a_table_s_mistake_names_its_place(table: Any, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         from_table(Kinds, table, "step.a")
-    assert message in str(caught.value)
 
 
 def test_values_are_quoted_in_a_hundred_characters() -> None:
@@ -169,11 +167,11 @@ class Pair:
 
 
 def test_what_a_class_checks_besides_names_the_place_of_its_table() -> None:
-    with pytest.raises(ThinkbackError, match="^`low` is above `high`$"):
+    with refuses("error", "`low`", "`high`"):
         Pair(2, 1)
-    with pytest.raises(ThinkbackError, match="^`low` is above `high`$"):
+    with refuses("error", "`low`", "`high`"):
         from_table(Pair, {"low": 2})
-    with pytest.raises(ThinkbackError, match="^`range`: `low` is above `high`$"):
+    with refuses("error", "`range`", "`low`", "`high`"):
         from_table(Pair, {"low": 2}, "range")
 
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from toolkit.printable import printable
 
@@ -26,10 +26,16 @@ _VALUE, _PATH, _LINE = 100, 300, 600
 class ThinkbackError(Exception):
     """A mistake in the input or the settings. The command line prints its one line with its code, and exits with 2."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
     """What is wrong, for programs; the line says it for people. A kind's is its name, such as `not-found`."""
     policy: str | None = None
     """The policy that it is about, where its line begins with one."""
+
+    def __init__(self, line: str = "", *, code: str | None = None) -> None:
+        """`code`: what is wrong where the kind says only what it is wrong with, as `LogError` does."""
+        super().__init__(line)
+        if code is not None:
+            self.code = code
 
     def __init_subclass__(cls) -> None:
         cls.code = "-".join(re.findall("[A-Z][a-z]*", cls.__name__.removesuffix("Error"))).lower()
@@ -47,9 +53,9 @@ class ThinkbackError(Exception):
         line = super().__str__().replace("\n", " ")
         return in_short(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
 
-    def about(self, subject: str) -> Self:
-        """The same error, with a line that begins with what it is about."""
-        error = type(self)(f"{subject}{self}")
+    def about(self, subject: str, end: str = "") -> Self:
+        """The same error, with a line that begins with what it is about, and may go on at its end."""
+        error = type(self)(f"{subject}{self}{end}")
         error.__dict__.update(self.__dict__)
         return error
 

@@ -102,7 +102,7 @@ def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
     except ThinkbackError as error:
         if not place:
             raise
-        raise type(error)(f"`{place}`: {error}") from None
+        raise error.about(f"`{place}`: ") from None
     finally:
         _read.reset(before)
 

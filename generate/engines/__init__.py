@@ -49,6 +49,6 @@ def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:
 
 def _class_of(name: str) -> Any:
     if name not in ENGINES:
-        raise EngineError(f"unknown engine `{name}`; {suggest(name, ENGINES)}")
+        raise EngineError(f"unknown engine `{name}`; {suggest(name, ENGINES)}", code="unknown")
     module, _, cls = ENGINES[name].partition(":")
     return getattr(import_module(module), cls)

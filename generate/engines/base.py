@@ -33,7 +33,7 @@ FINISH_WORDS = {
 
 
 class EngineError(ThinkbackError):
-    """An engine that cannot work at all: its settings, its model or its key are wrong."""
+    """An engine that cannot work at all: its settings, its model or its key are wrong. Its code says which."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class EngineOptions:
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where a call can't have these further members."""
         if extra:
-            raise EngineError(f"{place} is for servers: the engine runs in this process")
+            raise EngineError(f"{place} is for servers: the engine runs in this process", code="conflict")
 
 
 Options = TypeVar("Options", bound=EngineOptions)
@@ -245,4 +245,4 @@ def read_settings(kind: type[Options], given: Mapping[str, Any], engine: str) ->
     try:
         return from_table(kind, given)
     except ThinkbackError as error:
-        raise EngineError(f"engine `{engine}`: {error}") from None
+        raise EngineError(f"engine `{engine}`: {error}", code=error.code) from None

@@ -159,10 +159,13 @@ class TransformersEngine:
             places = len(group) * max(sample.size for sample in group)
             raise base.EngineError(
                 f"out of memory with {len(group)} samples of up to {places // len(group)} tokens: "
-                "lower `batch_size` or `batch_tokens` of the engine; the same command continues"
+                "lower `batch_size` or `batch_tokens` of the engine; the same command continues",
+                code="memory",
             ) from None
         except NotANumber:
-            raise base.EngineError(f"model `{self.model}` gave NaN: choose another `dtype` or other weights") from None
+            raise base.EngineError(
+                f"model `{self.model}` gave NaN: choose another `dtype` or other weights", code="not-finite"
+            ) from None
         self.busy_s += batch.prefill_s + batch.decode_s
         return batch
 

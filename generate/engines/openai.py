@@ -110,11 +110,11 @@ class _OpenAISettings(EngineOptions):
         super().__post_init__()
         url = urlsplit(self.base_url)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("`base_url` must be like `http://127.0.0.1:8000/v1`")
+            raise EngineError("`base_url` must be like `http://127.0.0.1:8000/v1`", code="invalid")
         if url.username or url.password or url.query:
-            raise EngineError("`base_url` must hold no key; name a variable with `key_variable`")
+            raise EngineError("`base_url` must hold no key; name a variable with `key_variable`", code="invalid")
         if self.key_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
-            raise EngineError("`key_variable` must be the name of a variable, and not the key itself")
+            raise EngineError("`key_variable` must be the name of a variable, and not the key itself", code="invalid")
         self.check_extra(self.extra, "`extra`")
 
     @property
@@ -137,16 +137,17 @@ class _OpenAISettings(EngineOptions):
         if name is not None and name not in (*paired, *allowed) and not _is_local(host):
             raise EngineError(
                 f"engine `openai`: the key in `{name}` would go to `{url.scheme}://{url.netloc}`, to which it is not"
-                f" known to belong: if you trust recipe and server, allow it with {argument('allow_keys')} {name}"
+                f" known to belong: if you trust recipe and server, allow it with {argument('allow_keys')} {name}",
+                code="key",
             )
 
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where further members of a request are among those that a call sets, or may hold a key."""
         for name in extra:
             if name in CALL_MEMBERS:
-                raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
+                raise EngineError(f"{place} may not hold `{name}`, which the call itself sets", code="conflict")
             if SECRET_WORDS.search(name):
-                raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
+                raise EngineError(f"{place} may not hold `{name}`; use `key_variable`", code="conflict")
 
 
 def _is_local(host: str) -> bool:
@@ -171,9 +172,13 @@ def _key_of(settings: _OpenAISettings) -> str | None:
         return None
     key = os.environ.get(settings.key_variable, "").strip()
     if not key:
-        raise EngineError(f"engine `openai`: the environment variable `{settings.key_variable}` holds no key; set it")
+        raise EngineError(
+            f"engine `openai`: the environment variable `{settings.key_variable}` holds no key; set it", code="key"
+        )
     if not key.isascii() or not key.isprintable():
-        raise EngineError(f"engine `openai`: the key in `{settings.key_variable}` has characters no key has")
+        raise EngineError(
+            f"engine `openai`: the key in `{settings.key_variable}` has characters no key has", code="key"
+        )
     return key
 
 
@@ -371,7 +376,8 @@ class _Exchange:
         if self.failures >= self.settings.stop_after and isinstance(outcome, CallFailure):
             self.fatal = self.fatal or EngineError(
                 f"{self.failures} calls in a row failed at {self.settings.base_url}; the last: {outcome.reason};"
-                " the same command continues"
+                " the same command continues",
+                code="server",
             )
 
     async def _whole(self, client: httpx.AsyncClient, call: Call) -> tuple[Completion, ...]:
@@ -456,12 +462,13 @@ class _Exchange:
             wait = replies.retry_after(response.headers.get("retry-after"))
             raise _Again(f"the server answers {reason}", str(status), wait)
         if status in STOPPING and not call.proven:
-            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {reason}")
+            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {reason}", code="server")
         refused = status in REFUSED
         if refused and replies.limit_too_large(reason) and not call.proven:
             raise EngineError(
                 f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
-                f" {reason}; lower `max_tokens`, or give the server a longer context"
+                f" {reason}; lower `max_tokens`, or give the server a longer context",
+                code="limit",
             )
         too_long = refused and replies.prompt_too_long(reason)
         cause = TOO_LONG if too_long else str(status)
@@ -473,7 +480,9 @@ class _Exchange:
             raise self._spent(replies.error_text(payload))
 
     def _spent(self, reason: str) -> EngineError:
-        return EngineError(f"the account's quota at {self.settings.base_url} is spent: {self._clean(reason)}")
+        return EngineError(
+            f"the account's quota at {self.settings.base_url} is spent: {self._clean(reason)}", code="quota"
+        )
 
     def _clean(self, text: str) -> str:
         text = " ".join(text.split())

@@ -83,7 +83,9 @@ class VllmEngine:
                 **{name: value for name, value in given.items() if value is not None},
             )
         except Exception as error:  # vLLM raises what its many parts raise
-            raise base.EngineError(f"model `{settings.model}` cannot be loaded by vLLM: {first_line(error)}") from None
+            raise base.EngineError(
+                f"model `{settings.model}` cannot be loaded by vLLM: {first_line(error)}", code="format"
+            ) from None
         engine = cls(settings, files, tokens, llm)
         engine.warm_up()
         return engine
@@ -156,7 +158,9 @@ class VllmEngine:
         try:
             outputs = self._llm.generate(inputs, params, use_tqdm=False)
         except Exception as error:  # a dead engine, or memory: vLLM wraps both in its own
-            raise base.EngineError(f"vLLM stopped: {first_line(error)}; the same command continues") from None
+            raise base.EngineError(
+                f"vLLM stopped: {first_line(error)}; the same command continues", code="server"
+            ) from None
         busy = time.perf_counter() - began
         self.busy_s += busy
         tokens = [len(o.prompt_token_ids) + len(o.outputs[0].token_ids) for o in outputs]

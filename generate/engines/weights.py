@@ -36,7 +36,9 @@ def installed(extra: str, *modules: str) -> None:
 
     for module in modules:
         if find_spec(module) is None:
-            raise EngineError(f"the package `{module}` is not installed: pip install 'thinkback[{extra}]'")
+            raise EngineError(
+                f"the package `{module}` is not installed: pip install 'thinkback[{extra}]'", code="package"
+            )
 
 
 def quieten() -> None:
@@ -91,14 +93,18 @@ class ModelFiles:
         first = (config.pad_token_id or 0) + 1 if config.model_type in PAST_THE_PAD else 0
         longest = int(places) - first
         if wanted is not None and wanted > longest:
-            raise EngineError(f"`context` is {wanted:,} and the model `{self.name}` takes {longest:,} tokens: lower it")
+            raise EngineError(
+                f"`context` is {wanted:,} and the model `{self.name}` takes {longest:,} tokens: lower it", code="limit"
+            )
         return wanted or longest
 
     def hidden_size(self) -> int:
         """The length of a hidden state, as the model's config.json says."""
         value = getattr(self._config().get_text_config(), "hidden_size", None)
         if not value:
-            raise EngineError(f"model `{self.name}`: its config.json does not say the size of its hidden states")
+            raise EngineError(
+                f"model `{self.name}`: its config.json does not say the size of its hidden states", code="format"
+            )
         return int(value)
 
     def _config(self) -> Any:
@@ -109,7 +115,9 @@ class ModelFiles:
         try:
             return AutoConfig.from_pretrained(str(self.folder), trust_remote_code=False, local_files_only=True)
         except Exception as error:  # transformers raises OSError, ValueError, KeyError
-            raise EngineError(f"model `{self.name}`: its config.json cannot be read: {first_line(error)}") from None
+            raise EngineError(
+                f"model `{self.name}`: its config.json cannot be read: {first_line(error)}", code="format"
+            ) from None
 
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""
@@ -143,7 +151,9 @@ def find_model(
     folder = at_home(model)
     if folder.is_dir():
         if revision is not None:
-            raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")
+            raise EngineError(
+                f"`revision` names a version on a hub, and the model `{model}` is a folder", code="conflict"
+            )
         folder = folder.resolve()
         files = ModelFiles(folder, folder.name, None)
     else:
@@ -151,7 +161,9 @@ def find_model(
     wanted = [("config.json", "a model"), ("*.safetensors", "weights as safetensors, the only form read")]
     for pattern, what in wanted if weights else []:
         if not any(files.folder.glob(pattern)):
-            raise EngineError(f"model `{model}`: there is no {pattern} in its folder; it needs to hold {what}")
+            raise EngineError(
+                f"model `{model}`: there is no {pattern} in its folder; it needs to hold {what}", code="not-found"
+            )
     return files
 
 
@@ -166,7 +178,7 @@ def _hub_model(model: str, revision: str | None, *, hint: str | None) -> ModelFi
         why = (
             f"fetching it failed ({first_line(error)})" if hint is None else f"no such model was fetched before; {hint}"
         )
-        raise EngineError(f"model `{model}`: there is no folder of that name and {why}") from None
+        raise EngineError(f"model `{model}`: there is no folder of that name and {why}", code="not-found") from None
     return ModelFiles(folder, model, folder.name)
 
 
@@ -204,7 +216,8 @@ class Tokens:
         is at its end, as a classifier reads it."""
         if not getattr(self.tokenizer, "chat_template", None):
             raise EngineError(
-                f"model `{self.model}` has no chat template: use a text prompt, or give `chat_template` a file"
+                f"model `{self.model}` has no chat template: use a text prompt, or give `chat_template` a file",
+                code="required",
             )
         messages = [{"role": message.role, "content": message.content} for message in prompt]
         goes_on = messages[-1]["role"] == "assistant" and not whole
@@ -217,7 +230,9 @@ class Tokens:
                 **self.template_options,
             )
         except Exception as error:  # a template may refuse roles with an error of its own
-            raise EngineError(f"model `{self.model}`: its chat template refuses: {first_line(error)}") from None
+            raise EngineError(
+                f"model `{self.model}`: its chat template refuses: {first_line(error)}", code="format"
+            ) from None
         return text
 
     def count(self, text: str) -> int:
@@ -248,7 +263,7 @@ def load_tokens(
     except Exception as error:  # transformers raises OSError, ValueError, KeyError and the tokenizers' own
         none = not any(path.name.startswith(VOCABULARIES) for path in files.folder.iterdir())
         why = "there is none in its folder" if none else first_line(error)
-        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}") from None
+        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}", code="format") from None
     if chat_template is not None:
         tokenizer.chat_template = read_text(chat_template, f"`chat_template` {chat_template}")
     return Tokens(files.name, tokenizer, dict(template_options or {}))
@@ -291,7 +306,7 @@ def chosen_device(device: str, what: str) -> str:
 
     name = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise EngineError(f"{what}: `device` is `cuda` and torch sees no GPU")
+        raise EngineError(f"{what}: `device` is `cuda` and torch sees no GPU", code="unsuitable")
     return name
 
 
@@ -322,13 +337,14 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
             **options,
         )
     except Exception as error:  # transformers raises OSError, ValueError, RuntimeError and safetensors' own
-        raise EngineError(f"model `{files.name}` cannot be loaded: {first_line(error)}") from None
+        raise EngineError(f"model `{files.name}` cannot be loaded: {first_line(error)}", code="format") from None
     model, info = loaded
     missing = sorted(info["missing_keys"])
     if missing and not placing.new_head:
         untrained = "it has no trained classifier: train one with `thinkback fit`"
         hint = untrained if head == "sequence" else "fetch or save it again"
         raise EngineError(
-            f"model `{files.name}`: {len(missing)} weights are missing in its files, `{missing[0]}` first; {hint}"
+            f"model `{files.name}`: {len(missing)} weights are missing in its files, `{missing[0]}` first; {hint}",
+            code="incomplete",
         )
     return model.eval() if placing.load_in_4bit else model.to(device).eval()

@@ -62,7 +62,8 @@ def in_memory(texts: int, tokens: int) -> Iterator[None]:
             raise
         raise EngineError(
             f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
-            " continues"
+            " continues",
+            code="memory",
         ) from None
 
 
@@ -186,7 +187,9 @@ class Reader:
         held = {i for text in texts for i in text.all}
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:
-            raise EngineError(f"model `{self.files.name}`: the tokenizer has no pad token: set `batch_tokens = 1`")
+            raise EngineError(
+                f"model `{self.files.name}`: the tokenizer has no pad token: set `batch_tokens = 1`", code="unsuitable"
+            )
         self.network.config.pad_token_id = free
         return free or 0
 

@@ -433,7 +433,7 @@ class _Run:
         if not self.known():
             return error
         helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
-        return type(error)(f"{error}; progress is saved{': run the same command again' if helps else ''}")
+        return error.about("", f"; progress is saved{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
         if self.engine is not None:

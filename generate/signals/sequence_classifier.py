@@ -101,7 +101,9 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     adapter = Path(model) / ADAPTER
     if not adapter.is_file():
         if base is not None:
-            raise EngineError(f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}")
+            raise EngineError(
+                f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
+            )
         return open_reader(model, "sequence", settings, what)
     installed("lora", "peft")
     from peft import PeftModel
@@ -117,7 +119,8 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     if trained and trained.base_weights_sha256 not in (None, under.weights_sha256()):
         raise EngineError(
             f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
-            " folder of that model as `base`"
+            " folder of that model as `base`",
+            code="mismatch",
         )
     network = load_network(under, "sequence", placing, what)
     try:
@@ -125,7 +128,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
             with_adapter = PeftModel.from_pretrained(network, model, local_files_only=True)
     except Exception as error:  # peft raises ValueError, OSError, RuntimeError and safetensors' own
         raise EngineError(
-            f"{what}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}"
+            f"{what}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}", code="mismatch"
         ) from None
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)

@@ -73,9 +73,11 @@ def load_model(files: ModelFiles, tokenizer: Any) -> Any:
     folder = str(files.folder)
     kind = AutoConfig.from_pretrained(folder, local_files_only=True).model_type
     if kind != LlamaConfig.model_type:
-        raise EngineError(f"model `{folder}` is a `{kind}`: give one that `thinkback train` made")
+        raise EngineError(f"model `{folder}` is a `{kind}`: give one that `thinkback train` made", code="unsuitable")
     if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
-        raise EngineError(f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made")
+        raise EngineError(
+            f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made", code="mismatch"
+        )
     quieten()
     AttentionInterface.register(_ATTENTION, _attention)
     return LlamaForCausalLM.from_pretrained(

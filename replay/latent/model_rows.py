@@ -235,7 +235,9 @@ class StateRows:
             column = opened.read_row_group(number, columns=["state"])["state"].combine_chunks()
         flat = column.flatten().to_numpy(zero_copy_only=False)
         if flat.size != len(column) * self.width:
-            raise LogError(f"`{file}`: states are not all of {self.width} numbers: write them as a fixed-size list")
+            raise LogError(
+                f"`{file}`: states are not all of {self.width} numbers: write them as a fixed-size list", code="format"
+            )
         return flat.reshape(len(column), self.width)
 
 

@@ -19,6 +19,7 @@ from generate.signals.additions import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
+from tests.errors import says
 from thinkback.app import app
 from toolkit.log import ADDING, collect, open_log, validate_log
 
@@ -45,11 +46,10 @@ def add(home: Path, text: str, *options: str, on: str = "log") -> Result:
     return CliRunner().invoke(app, ["generate", str(write_recipe(home, text)), "--on", on, *options])
 
 
-def refused(result: Result, message: str) -> None:
+def refused(result: Result, code: str, *quoted: str) -> None:
     assert result.exit_code == 2, result.output
-    assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1, result.stderr
-    assert message in result.stderr
+    says(result, code, *quoted)
     assert result.stdout == ""
 
 
@@ -59,28 +59,28 @@ def standing(log: Path) -> dict[str, str]:
 
 
 BAD = {
-    "a judge that never returns JSON": (JUDGE, "`judge`: not one of 30 judgements can be read, the first says"),
-    "a feature without its column": (CLAIMS, "`examples` has no column `proofs`: name the one that holds the evidence"),
-    "a model that is not there": (STATES.replace('"tiny"', '"huge"'), "model `huge`"),
-    "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is not one of them"),
-    "a context that the model does not have": (
-        STATES + "context = 97\n",
-        "`context` is 97 and the model `tiny` takes 96 tokens: lower it",
+    "a judge that never returns JSON": (JUDGE, ("unreadable", "`judge`", "30")),
+    "a feature without its column": (CLAIMS, ("required", "`examples`", "`proofs`")),
+    "a model that is not there": (STATES.replace('"tiny"', '"huge"'), ("not-found", "`huge`")),
+    "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), ("invalid", "2", "-9")),
+    "a context that the model does not have": (STATES + "context = 97\n", ("limit", "`context`", "`tiny`", "97", "96")),
+    "an encoder that is not there": (
+        CLAIMS.replace("tiny", "none").replace("proofs", "evidence"),
+        ("not-found", "`none`"),
     ),
-    "an encoder that is not there": (CLAIMS.replace("tiny", "none").replace("proofs", "evidence"), "model `none`"),
-    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` needs an adapter"),
-    "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
-    "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
-    "a misspelt key": (CHANCE + "sed = 1\n", "unknown key `sed` in `[verify.chance]`"),
-    "a first for a judge": (JUDGE + "first = 4\n", "`verify.judge.first` needs the kind `listwise`"),
+    "a base that does not fit": (REWARD + 'base = "tiny"\n', ("required", "`base`")),
+    "a pool that is not there": (CHANCE + 'pools = ["vote"]', ("unknown", "`votes`")),
+    "a misspelt kind": (CHANCE.replace("random", "randon"), ("unknown", "`random`")),
+    "a misspelt key": (CHANCE + "sed = 1\n", ("unknown", "`sed`", "`[verify.chance]`")),
+    "a first for a judge": (JUDGE + "first = 4\n", ("conflict", "`verify.judge.first`", "`listwise`")),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_wrong_is_one_line_and_the_log_as_it_was(home: Path, name: str) -> None:
-    text, message = BAD[name]
+    text, refusal = BAD[name]
     before = standing(home / "log")
-    refused(add(home, text), message)
+    refused(add(home, text), *refusal)
     assert standing(home / "log") == before
     assert not (home / "log" / ADDING).exists(), "nothing was made, nothing is left"
     assert validate_log(open_log(home / "log")).problems == ()
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_one_line_and_the_log_as_it_was(home: Path, name: str) 
 
 def test_a_model_without_its_tokenizer(home: Path, models: Path) -> None:  # noqa: F811
     shutil.copytree(models / "tiny", home / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
-    refused(add(home, STATES.replace('"tiny"', '"bare"')), "its tokenizer cannot be read: there is none in its folder")
+    refused(add(home, STATES.replace('"tiny"', '"bare"')), "format", "bare`")
 
 
 def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
@@ -100,18 +100,15 @@ def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
     )
     make_log(home / "wide", **{"hidden_states/tiny": own})
     before = files(home / "wide")
-    refused(
-        add(home, CHANCE + STATES, on="wide"),
-        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log have 8: give them another `name`",
-    )
+    refused(add(home, CHANCE + STATES, on="wide"), "mismatch", "64", "`hidden_states/tiny`", "8", "`name`")
     assert files(home / "wide") == before, "nothing was begun, the random scorer before it neither"
 
 
 def test_a_log_that_is_no_log_or_not_sealed(home: Path) -> None:
-    refused(add(home, CHANCE, on="nowhere"), "nowhere")
+    refused(add(home, CHANCE, on="nowhere"), "not-found", "nowhere`")
     (home / "log" / "manifest.json").unlink()
-    refused(add(home, CHANCE), "is not sealed, so nothing can be added to it: seal it first")
-    refused(add(home, CHANCE, "--out", "new"), "give one of them")
+    refused(add(home, CHANCE), "unsuitable", "`thinkback seal log`")
+    refused(add(home, CHANCE, "--out", "new"), "conflict", "`--out`")
     assert not (home / "log" / ADDING).exists()
 
 
@@ -186,9 +183,7 @@ def test_a_log_on_a_read_only_disk(home: Path) -> None:
         place.chmod(0o555)
         with as_an_ordinary_user():
             done = CliRunner().invoke(app, ["generate", str(recipe), "--on", str(log)])
-        refused(
-            done, "can't be written: Permission denied; it is as it was: copy it to a place that can, and add there"
-        )
+        refused(done, "write", f"`{log}`")
         assert files(log) == before
     finally:
         place.chmod(0o755)

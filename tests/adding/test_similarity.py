@@ -11,7 +11,7 @@ import pytest
 from generate.passes.embedding import MeanPooling
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_passes import models, run  # noqa: F401 (a fixture)
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import collect
 
 torch = pytest.importorskip("torch")
@@ -84,7 +84,7 @@ def test_an_encoder_reads_batches_as_large_as_the_recipe_says(
     assert max(n for n, _ in of_claims) > 1
     assert all(n == 1 or n * width <= 40 for n, width in of_claims)
     if not torch.cuda.is_available():
-        with pytest.raises(ThinkbackError, match="the embedding model"):
+        with refuses("unsuitable", "`device`", "`cuda`"):
             run(tmp_path, models, RECIPE.replace('"claims"', '"claims"\nname = "b"\nprefix = "b_"\ndevice = "cuda"'))
 
 

@@ -14,7 +14,6 @@ import pytest
 from tests.errors import refuses
 from toolkit.answers import mathematics
 from toolkit.answers.mathematics import DIFFERENT, FAILED, LONGEST, SAME, TIMED_OUT, Mathematics, judge_mathematics
-from toolkit.errors import ThinkbackError
 
 pytest.importorskip("math_verify")
 
@@ -169,10 +168,10 @@ def test_bad_input_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         judge_mathematics(table(("a", "1", "1"), ("a", "1", "2")), judge)
     bad = tmp_path / "cache"
     bad.write_bytes(b"no database, but long enough to be looked at" * 50)
-    with pytest.raises(ThinkbackError, match="can't serve as the cache"):
+    with refuses("format", "cache`"):
         Mathematics(cache=bad)
     monkeypatch.setattr(mathematics.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ThinkbackError, match="thinkback\\[mathematics\\]"):
+    with refuses("package", "thinkback[mathematics]"):
         Mathematics()
 
 

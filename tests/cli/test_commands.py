@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from generate.simulation.grid import simulate
+from tests.errors import says
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
 
@@ -203,7 +204,7 @@ def test_what_is_read_is_never_written_over(
     for out in ("inner/log", "inner"):
         result = thinkback(command, "inner/log", *asked, "--out", out, "--force")
         assert result.exit_code == 2
-        assert "which is read: name another place" in result.stderr
+        says(result, "conflict", "`inner/log`")
     assert sorted((tmp_path / "inner").rglob("*")) == before
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from generate.simulation.grid import simulate
 from tests.cli.conftest import POLICIES
+from tests.errors import says
 from thinkback.app import app
 
 
@@ -72,20 +73,20 @@ def test_two_results(thinkback: Callable, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "refusal"),
     [
-        (("nowhere",), "`nowhere` is no saved result"),
-        (("RESULT", "vot", "greedy"), "no policy of the result is named `vot`; did you mean `vote`"),
-        (("RESULT", "vote"), "name two policies"),
-        (("RESULT", "--metric", "tokns"), "policies cannot be compared by `tokns`"),
-        (("RESULT", "--out", "RESULT", "--force"), "which is read: name another place to write"),
+        (("nowhere",), ("format", "`nowhere`")),
+        (("RESULT", "vot", "greedy"), ("unknown", "`vot`", "`vote`")),
+        (("RESULT", "vote"), ("required",)),
+        (("RESULT", "--metric", "tokns"), ("unknown", "`tokns`")),
+        (("RESULT", "--out", "RESULT", "--force"), ("conflict", "all-out`")),
     ],
 )
-def test_mistakes(thinkback: Callable, folder: Path, words: tuple[str, ...], told: str) -> None:
+def test_mistakes(thinkback: Callable, folder: Path, words: tuple[str, ...], refusal: tuple[str, ...]) -> None:
     before = sorted(path.name for path in (folder / "all-out").iterdir())
     result = thinkback("compare", *(folder / "all-out" if word == "RESULT" else word for word in words))
     assert result.exit_code == 2
-    assert told in result.stderr
+    says(result, *refusal)
     assert result.stderr.count("\n") == 1
     assert sorted(path.name for path in (folder / "all-out").iterdir()) == before
 
@@ -107,5 +108,5 @@ def test_headroom_needs_an_oracle(thinkback: Callable, folder: Path, tmp_path: P
         "replay", folder / "log", "--policies", folder / "some.toml", "--resamples", "20", "--headroom", "--out", "o"
     )
     assert result.exit_code == 2
-    assert "the result has no oracle" in result.stderr
+    says(result, "required", '`kind = "oracle"`', "`oracle`")
     assert not (tmp_path / "o").exists()

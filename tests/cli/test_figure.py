@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import says
+
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -37,20 +39,20 @@ def test_a_figure_of_a_saved_result(thinkback: Callable, replayed: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "refusal"),
     [
-        (["pie", "--out", "x.pdf"], "no figure is called `pie`"),
-        (["forest", "--out", "x.tiff"], "a figure ends in"),
-        (["stopping", "--out", "x.pdf", "--oracle", "any of 4"], "takes no `--oracle`; it is for `headroom`"),
-        (["forest", "--out", "x.pdf", "--width", "1in"], "inches wide"),
-        (["gates", "--out", "x.pdf"], "has a gate with several settings"),
+        (["pie", "--out", "x.pdf"], ("unknown", "`pie`")),
+        (["forest", "--out", "x.tiff"], ("invalid", "`.pdf`", "`.svg`")),
+        (["stopping", "--out", "x.pdf", "--oracle", "any of 4"], ("conflict", "`--oracle`", "`headroom`")),
+        (["forest", "--out", "x.pdf", "--width", "1in"], ("invalid", "`1in`")),
+        (["gates", "--out", "x.pdf"], ("empty", "`below = [0.2, 0.5]`", "`below = { quantiles = 10 }`")),
     ],
 )
 def test_mistakes_are_said_in_one_line(
-    thinkback: Callable, replayed: Path, tmp_path: Path, words: list[str], said: str
+    thinkback: Callable, replayed: Path, tmp_path: Path, words: list[str], refusal: tuple[str, ...]
 ) -> None:
     done = thinkback("figure", replayed, *words)
     assert done.exit_code == 2
-    assert said in done.stderr
+    says(done, *refusal)
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.glob("x.*"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.latent.models import AGGREGATES, MODELS, PLACES
+from tests.errors import says
 from thinkback.options import described
 
 TRAIN = ("--train-on", "split='train'", "--name", "latent")
@@ -39,18 +40,20 @@ def test_a_verifier_comes_into_the_log_and_says_what_it_is_worth(thinkback: Call
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "refusal"),
     [
-        (("--layers", "one"), "`--layers` is `one`; it takes integers, such as 1,2"),
-        (("--folds", "1"), "`--folds` is 1"),
-        (("--inputs", "feature:none"), "the log has no feature `none`"),
-        (("--states", "other"), "no model `other` has hidden states in the log"),
+        (("--layers", "one"), ("invalid", "`--layers`", "`one`")),
+        (("--folds", "1"), ("invalid", "`--folds`", "1")),
+        (("--inputs", "feature:none"), ("unknown", "`none`")),
+        (("--states", "other"), ("unknown", "`other`")),
     ],
 )
-def test_mistakes_are_one_line(thinkback: Callable, states: str, options: tuple[str, ...], says: str) -> None:
+def test_mistakes_are_one_line(
+    thinkback: Callable, states: str, options: tuple[str, ...], refusal: tuple[str, ...]
+) -> None:
     done = thinkback("fit-verifier", states, *TRAIN, *options)
     assert done.exit_code == 2
-    assert says in done.stderr
+    says(done, *refusal)
     assert done.stderr.count("\n") == 1
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.files import replacing, replacing_file
 from toolkit.work_places import MARK, _clear_scratch
 
@@ -78,7 +78,7 @@ def test_a_part_is_cleared_by_the_next_writer_unless_its_own_still_lives(tmp_pat
         with replacing(target) if kind == "folder" else replacing_file(target):
             assert len(names(tmp_path)) == 3, "the living one's, ours, and the other target's"
         assert target.exists()
-    with pytest.raises(ThinkbackError, match="exists"), replacing(target):
+    with refuses("exists", "`force`"), replacing(target):
         pass
     assert names(tmp_path) == [".out-put-abcdefgh.part", "out"]
 
@@ -100,7 +100,7 @@ def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
     with child(BETWEEN, tmp_path / "out") as (process, _):
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ThinkbackError, match="exists"), replacing(tmp_path / "out"):
+    with refuses("exists", "`force`"), replacing(tmp_path / "out"):
         pass
     assert names(tmp_path) == ["out"]
     assert (tmp_path / "out" / "text").read_text() == "old"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import POLICIES
+from tests.errors import says
 from tests.show.test_latex import assert_fits
 
 LABELLED = POLICIES.replace('name = "stop early"', 'name = "stop early"\nlabel = "SE"').replace(
@@ -52,14 +53,14 @@ def test_a_column_that_is_none_is_named(thinkback: Callable, log: Path, policies
     words = ("replay", log, "--policies", policies, "--out", "out", "--resamples", "50", "--columns", "acuracy")
     ran = thinkback(*words)
     assert ran.exit_code == 2
-    assert "the table has no column `acuracy`; did you mean `accuracy`?" in ran.stderr
+    says(ran, "unknown", "`acuracy`", "`accuracy`")
 
 
 def test_labels_that_are_the_same_are_refused(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     (tmp_path / "same.toml").write_text(LABELLED.replace('"SE"', '"MV"'))
     ran = thinkback("check", "same.toml")
     assert ran.exit_code == 2
-    assert "tables would call `vote` and `stop early` both `MV`; change a `label`" in ran.stderr
+    says(ran, "conflict", "`vote`", "`stop early`", "`MV`", "`label`")
 
 
 def test_the_difference_of_two_policies_is_kept_in_a_column(

@@ -17,9 +17,9 @@ import thinkback as tb
 from replay.analyses.report import report as reports
 from replay.analyses.report.report import LogReport, _sections, report
 from replay.runs.saved.display import ranked_input
+from tests.errors import refuses
 from tests.replay.small import log as small_log
 from tests.show.test_document import assert_sound
-from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
 from toolkit.show import rank
 from toolkit.show.document import Section
@@ -100,7 +100,7 @@ def test_a_report_is_written_whole_or_not_at_all(
     text = assert_complete(tmp_path / "report")
     assert "simulated" in text
     assert "true" in (tmp_path / "report" / "figures" / "forest.csv").read_text().splitlines()[1]
-    with pytest.raises(ThinkbackError, match="exists: name another place, or replace it as a whole"):
+    with refuses("exists", "`force`"):
         made.save(tmp_path / "report")
 
     def broken(*_: object) -> str:

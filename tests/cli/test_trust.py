@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.engines import EngineError, read_settings, settings_of
+from generate.engines import read_settings, settings_of
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.adding.makers import make_log
 from tests.engines.server import Server
+from tests.errors import refuses
 from tests.generate.toy import LOCAL, write_recipe
 from thinkback.app import app
 
@@ -61,7 +62,7 @@ def test_free_are_variables_of_the_host_and_this_machine(url: str, variable: str
     if free:
         settings.check_keys([])
     else:
-        with pytest.raises(EngineError, match=f"the key in `{variable}` would go to `{url.partition('/v1')[0]}`"):
+        with refuses("key", f"`{variable}`", f"`{url.partition('/v1')[0]}`"):
             settings.check_keys(["OTHER_KEY"])
 
 
@@ -81,7 +82,7 @@ def test_so_it_is_where_a_log_is_added_to_and_in_python(tmp_path: Path) -> None:
     result = thinkback("generate", recipe, "--on", tmp_path / "log")
     assert (result.exit_code, "`--allow-key` CLOUD_SECRET" in result.stderr) == (2, True)
     assert (tmp_path / "log" / "manifest.json").read_bytes() == before
-    with pytest.raises(EngineError, match="`CLOUD_SECRET` would go to `https://models.example`.*`allow_keys`"):
+    with refuses("key", "`CLOUD_SECRET`", "`https://models.example`", "`allow_keys`"):
         generate(make_plan(load_recipe(recipe)), tmp_path / "new")
 
 

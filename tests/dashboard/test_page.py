@@ -24,8 +24,8 @@ from replay.runs.page import dashboard
 from replay.runs.page.dashboard import _examples_of, _grouping, _shares
 from replay.runs.page.dashboard_data import _baselines, described
 from replay.runs.saved.findings import Findings
+from tests.errors import refuses, says
 from thinkback.app import app
-from toolkit.errors import ThinkbackError
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
 from toolkit.show.dashboard.page import _script, in_script, packed
 
@@ -193,21 +193,21 @@ def test_numbers_are_those_of_the_summary(result: Result, saved: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "refusal"),
     [
-        (["--out", "page.txt"], "name a file that ends in `.html`, not `page.txt`"),
-        (["--out", "there.html"], "`there.html` exists"),
-        (["--out", "new.html", "--examples", "0"], "`--examples` is 0; it takes an integer, at least 1"),
+        (["--out", "page.txt"], ("invalid", "`.html`", "`page.txt`")),
+        (["--out", "there.html"], ("exists", "`there.html`")),
+        (["--out", "new.html", "--examples", "0"], ("invalid", "`--examples`", "0", "1")),
     ],
 )
 def test_mistakes_are_one_line(
-    saved: Path, words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: Path, words: list[str], refusal: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there.html").touch()
     done = CliRunner().invoke(app, ["dashboard", str(saved), *words])
     assert done.exit_code == 2
-    assert message in done.stderr
+    says(done, *refusal)
     assert done.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["there.html"]
 
@@ -221,7 +221,7 @@ def test_a_missing_extra_is_named(result: Result, tmp_path: Path, monkeypatch: p
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ThinkbackError, match=r"altair and vl-convert-python: pip install 'thinkback\[dashboard\]'"):
+    with refuses("package", "'thinkback[dashboard]'"):
         result.dashboard(tmp_path / "page.html")
 
 

@@ -95,38 +95,38 @@ def test_every_function_of_the_door_is_tried() -> None:
 def test_a_wrong_type_is_one_line_that_names_the_argument(name: str, argument: str, small: tb.Log) -> None:
     function, given = FUNCTIONS[name]
     right = {key: small if value is None else value for key, value in given.items()}
-    with pytest.raises(tb.ThinkbackError, match=f"`{argument}` is <strange>; it takes ") as error:
+    with refuses("invalid", f"`{argument}`") as error:
         function(**right | {argument: Strange()})
     assert "\n" not in str(error.value)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"by": 3}, "`by` is 3; it takes a column of examples, or a list of them"),
-    ({"by": [3]}, r"`by` is \[3\]; it takes a column of examples"),
-    ({"where": 5}, "`where` is 5; it takes an SQL condition on the columns of examples"),
-    ({"resamples": "many"}, "`resamples` is 'many'; it takes an integer"),
-    ({"resamples": 2.5}, "`resamples` is 2.5; it takes an integer"),
-    ({"resamples": True}, "`resamples` is True; it takes an integer"),
-    ({"level": "95"}, "`level` is '95'; it takes a number"),
-    ({"level": 95}, "`level` is 95.0; it takes a number between 0 and 1"),
-    ({"baseline": 1}, "`baseline` is 1; it takes a policy's name"),
-    ({"metric": 1}, "`metric` is 1; it takes the name of a metric"),
-    ({"strict": "yes"}, "`strict` is 'yes'; it takes true or false"),
-    ({"settings": {"resamples": 5}}, "`settings` is .*; it takes a `Settings`"),
-    ({"settings": FEW, "seed": 1}, "`settings` holds `seed` too; give one of the two"),
-    ({"block_examples": 0}, "`block_examples` is 0; it takes an integer, at least 1"),
-    ({"log": 5}, "`log` is 5; it takes the address of a log, an open log, or its tables as frames"),
-    ({"policies": 5}, "`policies` is 5; it takes a policy file"),
-    ({"policies": [5]}, "`policies` holds 5, which is no policy"),
-    ({"policies": b"x"}, "`policies` is b'x'; it takes a policy file"),
-    ({"rules": 5}, "`rules` is 5; it takes a Python file, or classes"),
-    ({"rules": [5]}, "5 is not a stopping rule"),
+    ({"by": 3}, ("invalid", "`by`", "3")),
+    ({"by": [3]}, ("invalid", "`by`", "[3]")),
+    ({"where": 5}, ("invalid", "`where`", "5")),
+    ({"resamples": "many"}, ("invalid", "`resamples`", "'many'")),
+    ({"resamples": 2.5}, ("invalid", "`resamples`", "2.5")),
+    ({"resamples": True}, ("invalid", "`resamples`")),
+    ({"level": "95"}, ("invalid", "`level`", "'95'")),
+    ({"level": 95}, ("invalid", "`level`", "95.0", "0", "1")),
+    ({"baseline": 1}, ("invalid", "`baseline`", "1")),
+    ({"metric": 1}, ("invalid", "`metric`", "1")),
+    ({"strict": "yes"}, ("invalid", "`strict`", "'yes'")),
+    ({"settings": {"resamples": 5}}, ("invalid", "`settings`", "`Settings`")),
+    ({"settings": FEW, "seed": 1}, ("conflict", "`settings`", "`seed`")),
+    ({"block_examples": 0}, ("invalid", "`block_examples`", "0", "1")),
+    ({"log": 5}, ("invalid", "`log`", "5")),
+    ({"policies": 5}, ("invalid", "`policies`", "5")),
+    ({"policies": [5]}, ("invalid", "`policies`", "5")),
+    ({"policies": b"x"}, ("invalid", "`policies`")),
+    ({"rules": 5}, ("invalid", "`rules`", "5")),
+    ({"rules": [5]}, ("invalid", "5")),
 ]
 
 
-@pytest.mark.parametrize(("keys", "message"), WRONG)
-def test_what_a_run_refuses(keys: dict[str, Any], message: str, small: tb.Log) -> None:
-    with pytest.raises(tb.ThinkbackError, match=message):
+@pytest.mark.parametrize(("keys", "refusal"), WRONG)
+def test_what_a_run_refuses(keys: dict[str, Any], refusal: tuple[str, ...], small: tb.Log) -> None:
+    with refuses(*refusal):
         tb.run(**{"log": small, "policies": [VOTE]} | keys)
 
 
@@ -142,9 +142,9 @@ def test_numpys_numbers_and_lists_are_welcome(small: tb.Log) -> None:
 
 
 def test_a_call_that_python_refuses_is_refused_by_python(small: tb.Log) -> None:
-    with pytest.raises(TypeError, match="run\\(\\) got an unexpected keyword argument 'basline'"):
+    with pytest.raises(TypeError, match="'basline'"):
         tb.run(small, [VOTE], basline="vote")
-    with pytest.raises(TypeError, match="run\\(\\) missing"):
+    with pytest.raises(TypeError, match="missing"):
         tb.run()
 
 
@@ -328,7 +328,7 @@ NULL_BYTES: list[Callable[[tb.Log], Any]] = [
 
 @pytest.mark.parametrize("ask", NULL_BYTES)
 def test_an_address_with_a_null_byte_is_one_line(ask: Callable[[tb.Log], Any], small: tb.Log) -> None:
-    with pytest.raises(tb.ThinkbackError, match="no file or folder has a null byte in its name"):
+    with refuses("invalid", "\\x00"):
         ask(small)
 
 
@@ -338,17 +338,17 @@ def test_a_class_in_place_of_a_rule_says_what_it_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("keys", "refusal"),
     [
-        ({"orders": {"x": 5}}, "`orders` is {'x': 5}; it takes orders by name"),
-        ({"orders": {}}, "`orders` is {}; it takes orders by name"),
-        ({"orders": {"x": {"ordr": "random"}}}, "unknown key `ordr`; did you mean `order`"),
-        ({"surrogate": {"rigde": 1}}, "unknown key `rigde`; did you mean `ridge`"),
-        ({"budget": [3]}, r"budgets lie between 1 and the pool's 2 traces \(`max_traces`\), not \[3\]"),
+        ({"orders": {"x": 5}}, ("invalid", "`orders`", "'x'", "5")),
+        ({"orders": {}}, ("invalid", "`orders`")),
+        ({"orders": {"x": {"ordr": "random"}}}, ("unknown", "`ordr`", "`order`")),
+        ({"surrogate": {"rigde": 1}}, ("unknown", "`rigde`", "`ridge`")),
+        ({"budget": [3]}, ("invalid", "`max_traces`", "1", "2", "[3]")),
     ],
 )
-def test_what_budgets_refuse(keys: dict[str, Any], message: str, small: tb.Log) -> None:
-    with pytest.raises(tb.ThinkbackError, match=message):
+def test_what_budgets_refuse(keys: dict[str, Any], refusal: tuple[str, ...], small: tb.Log) -> None:
+    with refuses(*refusal):
         tb.budgets(small, verifier="v", max_traces=2, features=["length"], **keys)
 
 
@@ -356,7 +356,7 @@ def test_a_gate_is_fitted_saved_and_named_by_its_file(tmp_path: Path) -> None:
     simulate_recovery(tmp_path / "log", examples=600, seed=11)
     fitted = tb.fit_gate(tmp_path / "log", action="active_verify", on="split = 'train'", tune="split = 'dev'")
     fitted.save(tmp_path / "gate.json")
-    with pytest.raises(tb.ThinkbackError, match="exists"):
+    with refuses("exists", "`force`"):
         fitted.save(tmp_path / "gate.json")
     gate = tb.Threshold(file=tmp_path / "gate.json")
     assert gate.file == tb.load_gate(tmp_path / "gate.json")

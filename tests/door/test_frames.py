@@ -120,7 +120,7 @@ def test_all_that_is_wrong_with_frames_is_told_by_table_and_row() -> None:
     report = tb.validate_log(wrong)
     assert not report.ok
     assert {problem.file for problem in report.problems} == {"examples", "traces", "verifications"}
-    with pytest.raises(tb.ThinkbackError, match="`log` holds no tables"):
+    with refuses("empty", "`log`"):
         tb.validate_log({})
     lacking = tb.validate_log(FRAMES | {"traces": FRAMES["traces"].drop("trace_id")})
     assert "`traces`, column `trace_id`: is missing" in str(lacking.problems[0])
@@ -139,7 +139,7 @@ def test_rows_in_memory_that_are_gone_say_what_they_were() -> None:
         assert pickle.loads(data).digest() == opened.digest()
         del opened
         gc.collect()
-        with refuses("log", "`examples`"):
+        with refuses("not-found"):
             ask(pickle.loads(data))
 
 
@@ -169,31 +169,28 @@ def test_the_folder_goes_when_nothing_refers_to_the_log() -> None:
 
 
 TRACES = FRAMES["traces"]
-MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "no table": ({}, "`log` holds no tables; the tables of a log are `examples`, `traces`"),
-    "another table": ({"trace": TRACES}, "a log has no table `trace`: did you mean `traces`"),
-    "no frame": ({"traces": 5}, "`traces` is 5; it takes a frame of polars, pandas or Arrow"),
-    "a lazy frame of what is not there": (
-        FRAMES | {"traces": TRACES.lazy().select("tokens")},
-        "`traces`: the lazy frame can't be read: .*tokens",
-    ),
-    "a column": ({"traces": TRACES["pool"]}, "`traces` is .*; it takes a frame"),
-    "a column that is missing": (FRAMES | {"traces": TRACES.drop("pool")}, "`traces`, column `pool`: is missing"),
+MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "no table": ({}, ("empty", "`log`", "`examples`", "`traces`")),
+    "another table": ({"trace": TRACES}, ("unknown", "`trace`", "`traces`")),
+    "no frame": ({"traces": 5}, ("invalid", "`traces`", "5")),
+    "a lazy frame of what is not there": (FRAMES | {"traces": TRACES.lazy().select("tokens")}, ("read", "`traces`")),
+    "a column": ({"traces": TRACES["pool"]}, ("invalid", "`traces`")),
+    "a column that is missing": (FRAMES | {"traces": TRACES.drop("pool")}, ("missing-column", "`traces`", "`pool`")),
     "a wrong type": (
         FRAMES | {"traces": TRACES.with_columns(sample_index=pl.lit("x"))},
-        "`traces`, column `sample_index`, row 0: .*int32",
+        ("type", "`traces`", "`sample_index`", "row 0", "int32"),
     ),
     "a null": (
         FRAMES | {"traces": TRACES.with_columns(pool=pl.when(pl.int_range(pl.len()) != 4).then("pool"))},
-        "`traces`, column `pool`, row 4: .*null",
+        ("null", "`traces`", "`pool`", "row 4"),
     ),
     "a negative index": (
         FRAMES | {"traces": TRACES.with_columns(sample_index=pl.col("sample_index") - 1)},
-        "`traces`, column `sample_index`, row 0: .*-1",
+        ("negative", "`traces`", "`sample_index`", "row 0", "-1"),
     ),
     "an unknown example": (
         FRAMES | {"verifications": FRAMES["verifications"].with_columns(example_id=pl.lit("e9"))},
-        "`verifications`, column `.*`, row 0: ",
+        ("unknown", "`verifications`", "row 0"),
     ),
 }
 
@@ -201,10 +198,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_mistake_is_named_by_table_column_and_row(mistake: str, lazy: bool) -> None:
-    given, message = MISTAKES[mistake]
+    given, refusal = MISTAKES[mistake]
     if lazy:
         given = {table: frame.lazy() if isinstance(frame, pl.DataFrame) else frame for table, frame in given.items()}
-    with pytest.raises(tb.ThinkbackError, match=message) as error:
+    with refuses(*refusal) as error:
         tb.run(given, [VOTE])
     assert "\n" not in str(error.value)
 
@@ -214,12 +211,12 @@ def test_the_row_is_that_of_the_frame_that_was_given() -> None:
     bad = pl.when(pl.col("trace_id") == "e1/pool/1").then(-3).otherwise("prompt_tokens").cast(pl.Int32)
     turned = TRACES.reverse().with_columns(prompt_tokens=bad)
     row = turned["trace_id"].to_list().index("e1/pool/1")
-    with pytest.raises(tb.ThinkbackError, match=f"`traces`, column `prompt_tokens`, row {row}: .*-3"):
+    with refuses("negative", "`traces`", "`prompt_tokens`", f"row {row}", "-3"):
         tb.open_log(FRAMES | {"traces": turned})
 
 
 @pytest.mark.parametrize("key", [{"name": "x"}, {"simulated": True}])
 def test_a_log_at_an_address_says_its_name_itself(key: dict[str, Any], tmp_path: Path) -> None:
     log(tmp_path, {"pool": POOL}, GOLDS)
-    with pytest.raises(tb.ThinkbackError, match=f"`{next(iter(key))}` goes with frames in memory"):
+    with refuses("conflict", f"`{next(iter(key))}`"):
         tb.open_log(tmp_path / "log", **key)

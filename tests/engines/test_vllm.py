@@ -16,12 +16,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
+from generate.engines import Call, CallFailure, Completion, Message, open_engine
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.engines.serving import serving
 from tests.engines.tiny import CONTEXT, tokenizer
+from tests.errors import refuses
 from tests.generate.toy import LOCAL, write_recipe
 from toolkit.log import collect, validate_log
 
@@ -198,10 +199,10 @@ def test_the_manifest_says_what_ran(vllm: Any, here: Any, tiny: Path) -> None:
 
 
 def test_a_model_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="no such model was fetched before") as caught:
+    with refuses("not-found", "`no/such-model`") as caught:
         open_engine("vllm", {"model": "no/such-model"})
     assert "\n" not in str(caught.value)
-    with pytest.raises(EngineError, match="did you mean `enforce_eager`"):
+    with refuses("unknown", "`enforce_eager`"):
         open_engine("vllm", {"model": str(tmp_path), "enforce_eagre": True})
 
 

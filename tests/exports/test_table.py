@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses, says
 from toolkit.exports import export_table, table
 from toolkit.log import Log, open_log, write_log
 
@@ -87,11 +87,11 @@ def test_a_flat_table_comes_in_again(log: Log, tmp_path: Path) -> None:
 
 
 def test_a_format_that_there_is_not_and_an_empty_log_are_refused(log: Log, tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match=r"unknown format `to` `xlsx`; .*`csv`, `jsonl`, `parquet`"):
+    with refuses("unknown", "`to`", "`xlsx`", "`csv`", "`jsonl`", "`parquet`"):
         export_table(log, tmp_path / "t.xlsx", "xlsx")
     examples = pl.DataFrame({"example_id": ["a"], "dataset": "d", "split": "s", "question": "q"})
     write_log(tmp_path / "empty", name="empty", tables={"examples": examples})
-    with pytest.raises(ThinkbackError, match="has no traces"):
+    with refuses("empty", "empty`"):
         export_table(open_log(tmp_path / "empty"), tmp_path / "t.csv", "csv")
 
 
@@ -100,5 +100,5 @@ def test_a_file_without_an_ending_says_no_format(log: Log, tmp_path: Path) -> No
 
     done = CliRunner().invoke(app, ["export", "table", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
     assert done.exit_code == 2
-    assert "has no ending that says its format: name it" in done.stderr
+    says(done, "required", "`--to parquet`")
     assert not (tmp_path / "t").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.errors import refuses
 from tests.formats.published import published
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
@@ -52,7 +53,7 @@ def test_members_packed_with_zstd() -> None:
 
 def test_a_member_whose_checksum_differs() -> None:
     with (
-        pytest.raises(ThinkbackError, match=r"`a.eval` is damaged: a member's checksum differs"),
+        refuses("damaged", "`a.eval`"),
         open_archive("a.eval", zipped_with_zstd("x.json", b"[1]", checksum=1)) as archive,
     ):
         archive.read("x.json")
@@ -60,31 +61,25 @@ def test_a_member_whose_checksum_differs() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nothing"])
 def test_what_is_no_archive(content: bytes) -> None:
-    with pytest.raises(ThinkbackError, match="no readable archive"), open_archive("a.zip", io.BytesIO(content)):
+    with refuses("format", "`a.zip`"), open_archive("a.zip", io.BytesIO(content)):
         pass
 
 
 def test_what_unpacks_to_too_much_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "ROOM", 2**16)
     bomb = zipped(a=b"0" * 2**25)
-    with (
-        pytest.raises(ThinkbackError, match=r"`a.zip` unpacks to more than 200 times its size"),
-        open_archive("a.zip", bomb) as archive,
-    ):
+    with refuses("limit", "`a.zip`", "200"), open_archive("a.zip", bomb) as archive:
         archive.read("a")
     packed = gzip.compress(b"0" * 2**25)
     allowance = Allowance.of("a.gz", len(packed))
-    with (
-        pytest.raises(ThinkbackError, match="`a.gz` unpacks to more"),
-        unpacked(io.BytesIO(packed), ".gz", allowance) as stream,
-    ):
+    with refuses("limit", "`a.gz`"), unpacked(io.BytesIO(packed), ".gz", allowance) as stream:
         stream.read()
 
 
 def test_the_members_of_an_archive_have_one_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "ROOM", 2**20)
     bomb = zipped(**{str(number): b"0" * 2**19 for number in range(9)})
-    with open_archive("a.zip", bomb) as archive, pytest.raises(ThinkbackError, match="unpacks to more"):
+    with open_archive("a.zip", bomb) as archive, refuses("limit", "`a.zip`"):
         [archive.read(name) for name in archive.members]
 
 
@@ -156,18 +151,18 @@ def test_what_programs_keep_beside_files_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted"),
+    ("source", "refusal"),
     [
-        ("nowhere.jsonl", "there is no such file or folder"),
-        ("nothing-*", "there is no such file or folder"),
-        ("gopher://x/y", "can't be opened: Protocol not known: gopher"),
-        ("empty", "there is no such file or folder, or nothing in it"),
-        ("other", "no name among 1 file is that of a file of this format"),
+        ("nowhere.jsonl", ("not-found",)),
+        ("nothing-*", ("not-found",)),
+        ("gopher://x/y", ("format", "`gopher://x/y`")),
+        ("empty", ("not-found", "empty`")),
+        ("other", ("not-found", "1")),
     ],
 )
-def test_sources_that_are_not_there(source: str, wanted: str, tmp_path: Path) -> None:
+def test_sources_that_are_not_there(source: str, refusal: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "readme.md").write_text("#")
-    with pytest.raises(ThinkbackError, match=wanted):
+    with refuses(*refusal):
         import_format("verl", [source if "://" in source else str(tmp_path / source)], tmp_path / "log")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.imports import ImportReport, detect_format, import_format
 from toolkit.log import collect, open_log
 
@@ -133,5 +133,5 @@ def test_another_scorer_gives_answer_verdict_and_credit(tmp_path: Path) -> None:
 
 def test_a_scorer_that_no_sample_has(tmp_path: Path) -> None:
     path = write(tmp_path / "in" / "log.json", [scored(0, f1=(1, "a"), judge=("C", "4"))])
-    with pytest.raises(ThinkbackError, match="no sample has a scorer `judg`.*`judge`"):
+    with refuses("unknown", "`judg`", "`judge`"):
         import_format("inspect", [str(path)], tmp_path / "log", settings=["scorer=judg"])

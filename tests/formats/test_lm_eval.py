@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.errors import refuses
 from tests.formats.test_variants import samples, traces, write
-from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
 
@@ -42,7 +42,7 @@ def test_a_filter_is_chosen(settings: tuple[str, ...], chosen: str, right: int, 
 
 
 def test_a_filter_that_no_file_has(tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match=r"no file has responses of the filter `flexibel`; .*flexible"):
+    with refuses("unknown", "`flexibel`"):
         imported(FILTERED, tmp_path, "filter=flexibel")
 
 
@@ -103,7 +103,7 @@ def test_choices_of_which_several_are_right_are_unjudged(values: tuple[float, ..
 
 def test_likelihoods_of_whole_texts_are_refused(tmp_path: Path) -> None:
     row = samples(arguments={"gen_args_0": {"arg_0": "A text."}}, resps=[["-512.4"]], filtered_resps=["-512.4"])
-    with pytest.raises(ThinkbackError, match=r"likelihoods of whole texts \(perplexity\) and no answers"):
+    with refuses("unsuitable", "samples_t.jsonl`"):
         imported([row], tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.errors import refuses
 from tests.formats.bare import lines
 from tests.formats.published import published
-from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
 
@@ -60,15 +59,14 @@ def test_legacy_completions_and_requests_alone(tmp_path: Path) -> None:
     report = import_format("openai-batch", [write(tmp_path / "out.jsonl", [row])], tmp_path / "log")
     assert traces(report)["text"].to_list() == ["4"]
     asked = write(tmp_path / "in.jsonl", [{"custom_id": "q", "method": "POST", "body": {}}])
-    with pytest.raises(ThinkbackError, match="no file of results among the sources: these hold requests alone"):
+    with refuses("empty"):
         import_format("openai-batch", [asked], tmp_path / "none")
 
 
 def test_a_batch_whose_requests_all_failed(tmp_path: Path) -> None:
     rows = [{"custom_id": "q", "response": {"status_code": 400, "body": {}}, "error": {"code": "x"}}] * 2
     file = write(tmp_path / "out.jsonl", rows)
-    wanted = f"no sample of openai-batch in `{file}`; `out.jsonl`: 2 requests failed and left no trace"
-    with pytest.raises(ThinkbackError, match=re.escape(wanted)):
+    with refuses("format", f"`{file}`", "`out.jsonl`", "2"):
         import_format("openai-batch", [file], tmp_path / "log")
 
 
@@ -94,7 +92,7 @@ def test_helm_that_asks_about_each_choice_apart_is_refused(tmp_path: Path) -> No
     state = json.loads((folder / "scenario_state.json").read_text())
     state["request_states"][0]["reference_index"] = 1
     (folder / "scenario_state.json").write_text(json.dumps(state))
-    with pytest.raises(ThinkbackError, match="asks about each choice apart"):
+    with refuses("unsuitable", "scenario_state.json`"):
         import_format("helm", [str(folder)], tmp_path / "log")
 
 
@@ -204,7 +202,7 @@ def test_another_scorer_of_inspect(tmp_path: Path) -> None:
 def test_lighteval_that_could_only_write_texts_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "details_t_2025-01-01T00-00-00.parquet"
     pl.DataFrame({"doc": ["{'query': 'x'}"], "model_response": ["{}"], "metric": ["{}"]}).write_parquet(path)
-    with pytest.raises(ThinkbackError, match="`doc` must be an object: lighteval writes text where"):
+    with refuses("format", "`doc`"):
         import_format("lighteval", [str(path)], tmp_path / "log")
 
 

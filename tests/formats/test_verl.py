@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.errors import refuses
 from tests.formats.test_variants import traces, write
-from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
 
@@ -100,7 +100,5 @@ def test_samples_without_a_score_are_unjudged_or_compared(tmp_path: Path) -> Non
 
 
 def test_a_line_that_is_no_sample_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        ThinkbackError, match=r"1\.jsonl`, sample 2: no `input`, `output` and `score`, as verl has them"
-    ):
+    with refuses("format", "1.jsonl`", "`input`", "`output`", "`score`", "2"):
         imported(tmp_path, [generation(), {"input": "2 + 2?"}])

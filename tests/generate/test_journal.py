@@ -8,12 +8,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from generate.engines.base import Completion
 from generate.journal.database import BEGUN, FOLDER, JOURNAL, Journal
 from generate.journal.events import Answered, BlockDone, Event, Incomplete, Recounted, Skipped, Unreadable
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = Completion(
@@ -73,13 +71,13 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         journal.append(EVENTS)
     path = tmp_path / FOLDER / JOURNAL
     path.write_bytes(b"x" * 500 + path.read_bytes()[500:])
-    with pytest.raises(ThinkbackError, match=r"journal.sqlite` is damaged: restore the file, or generate into another"):
+    with refuses("damaged", "journal.sqlite`"):
         Journal(tmp_path)
 
 
 def test_one_process_holds_it(tmp_path: Path) -> None:
     code = f"from pathlib import Path; from generate.journal.database import Journal; Journal(Path({str(tmp_path)!r}))"
-    with Journal(tmp_path), pytest.raises(ThinkbackError, match="is being written by another run"):
+    with Journal(tmp_path), refuses("exists"):
         Journal(tmp_path)
     with Journal(tmp_path) as journal:
         journal.append(EVENTS)
@@ -91,6 +89,6 @@ def test_one_process_holds_it(tmp_path: Path) -> None:
 
 def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        with pytest.raises(ThinkbackError, match="a number that is NaN or infinite for `e/1/votes`"):
+        with refuses("invalid", "`e/1/votes`"):
             journal.append([EVENTS[3], replace(EVENTS[0], completion=replace(PLAIN, latency_s=float("nan")))])
         assert journal.empty()

@@ -16,8 +16,8 @@ from generate.sampling.sampling_estimate import estimate
 from generate.sampling.sampling_plan import make_plan
 from generate.signals.additions import load_additions
 from generate.tasks import PROMPTS as FORMATS
+from tests.errors import refuses
 from tests.generate.toy import RECIPE, URL, write_recipe
-from toolkit.errors import ThinkbackError
 
 TABLES = {name: set(read_toml(name)[0]) for name in shipped_recipes()}
 LOGS = [name for name, tables in TABLES.items() if "data" in tables]
@@ -25,43 +25,36 @@ ADDING = [name for name, tables in TABLES.items() if tables & {"verify", "featur
 TRAINING = [name for name, tables in TABLES.items() if "classifier" in tables]
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
-    (
-        lambda t: t.replace("samples = 3", "sample = 3"),
-        "unknown key `sample` in `[sample.votes]`; did you mean `samples`?",
-    ),
-    (lambda t: "sed = 1\n" + t, "unknown key `sed`; did you mean `seed`?"),
-    (lambda t: t.replace('model = "rule"', ""), "`engine.model` is required"),
-    (lambda t: t.replace('model = "rule"', 'model = " "'), "`engine`: `model` is empty"),
-    (lambda t: t.replace('kind = "openai"', 'kind = "opnai"'), "did you mean `openai`?"),
-    (lambda t: t.replace("samples = 3", "samples = 0"), "samples` is 0; it takes an integer, at least 1"),
-    (lambda t: t.replace("samples = 3", 'samples = "3"'), "`sample.votes.samples` is '3'; it takes an integer"),
-    (lambda t: t.replace("samples = 3", "samples = true"), "`sample.votes.samples` is True; it takes an integer"),
-    (lambda t: t.replace('of = "probe"', 'of = "prob"'), "did you mean `probe`?"),
-    (lambda t: t.replace('of = "probe"', 'of = "probe"\nof_sample = 1'), "but `probe` has 1 trace, counted from 0"),
-    (lambda t: t.replace('pool = "votes"', 'pool = "probe"'), "names two steps"),
-    (lambda t: t.replace('pool = "votes"', 'pool = "a/b"'), "without `/`"),
-    (lambda t: t.replace("last.txt", "lost.txt"), "unknown prompt file `lost.txt`"),
-    (lambda t: t.replace('read = ["answer is"]', 'read = ["answer"]'), "did you mean `answer is`?"),
-    (lambda t: t.replace('kind = "number"', 'kind = "label"'), "`answers`: `kind` is `label`: list the label space"),
-    (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), "need `[embedding]`"),
-    (lambda t: t.replace("[finalizer]", "[finaliser]"), "did you mean `finalizer`?"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nconcurency = 2'), "did you mean `concurrency`?"),
-    (lambda t: t.replace(URL, "base_url = 3\n"), "`base_url` is 3; it takes a string"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'), "`retries` is '2'; it takes an integer"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), "`extra` is 3; it takes a table"),
-    (lambda t: t + "x = ", "is not valid TOML"),
+    (lambda t: t.replace("samples = 3", "sample = 3"), ("unknown", "`sample`", "`[sample.votes]`", "`samples`")),
+    (lambda t: "sed = 1\n" + t, ("unknown", "`sed`", "`seed`")),
+    (lambda t: t.replace('model = "rule"', ""), ("required", "`engine.model`")),
+    (lambda t: t.replace('model = "rule"', 'model = " "'), ("invalid", "`engine`", "`model`")),
+    (lambda t: t.replace('kind = "openai"', 'kind = "opnai"'), ("unknown", "`openai`")),
+    (lambda t: t.replace("samples = 3", "samples = 0"), ("invalid", "samples`", "0", "1")),
+    (lambda t: t.replace("samples = 3", 'samples = "3"'), ("invalid", "`sample.votes.samples`", "'3'")),
+    (lambda t: t.replace("samples = 3", "samples = true"), ("invalid", "`sample.votes.samples`")),
+    (lambda t: t.replace('of = "probe"', 'of = "prob"'), ("unknown", "`probe`")),
+    (lambda t: t.replace('of = "probe"', 'of = "probe"\nof_sample = 1'), ("invalid", "`probe`", "1", "0")),
+    (lambda t: t.replace('pool = "votes"', 'pool = "probe"'), ("conflict", "`sample.probe.pool`")),
+    (lambda t: t.replace('pool = "votes"', 'pool = "a/b"'), ("invalid", "`/`")),
+    (lambda t: t.replace("last.txt", "lost.txt"), ("unknown", "`lost.txt`")),
+    (lambda t: t.replace('read = ["answer is"]', 'read = ["answer"]'), ("unknown", "`answer is`")),
+    (lambda t: t.replace('kind = "number"', 'kind = "label"'), ("required", "`answers`", "`kind`", "`label`")),
+    (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), ("required", "`[embedding]`")),
+    (lambda t: t.replace("[finalizer]", "[finaliser]"), ("unknown", "`finalizer`")),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nconcurency = 2'), ("unknown", "`concurrency`")),
+    (lambda t: t.replace(URL, "base_url = 3\n"), ("invalid", "`base_url`", "3")),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'), ("invalid", "`retries`", "'2'")),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), ("invalid", "`extra`", "3")),
+    (lambda t: t + "x = ", ("format", "`sums.toml`")),
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), CHANGES)
-def test_a_wrong_recipe_is_one_line(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+@pytest.mark.parametrize(("change", "refusal"), CHANGES)
+def test_a_wrong_recipe_is_one_line(tmp_path: Path, change: Callable[[str], str], refusal: tuple[str, ...]) -> None:
     path = write_recipe(tmp_path, text=change(RECIPE))
-    with pytest.raises(ThinkbackError) as caught:
+    with refuses(*refusal, "`sums.toml`"):
         load_recipe(path)
-    line = str(caught.value)
-    assert line.startswith("recipe `sums.toml`")
-    assert message in line
-    assert "\n" not in line
 
 
 def test_settings_overrule_the_file(tmp_path: Path) -> None:
@@ -72,19 +65,19 @@ def test_settings_overrule_the_file(tmp_path: Path) -> None:
     assert recipe.sample[1].samples == 5
     assert recipe.engine.model == "other"
     assert recipe.sample[0].temperature == _Mixture((0.0, 1.0))
-    for given, message in (
-        ("sample.vote.samples=5", "did you mean `votes`"),
-        ("samples", "KEY=VALUE"),
-        ("name.x=1", "names no setting"),
-        ("sample.votes=1", "names no setting"),
+    for given, refusal in (
+        ("sample.vote.samples=5", ("unknown", "`votes`")),
+        ("samples", ("invalid", "`engine.model=llama3.2`", "`samples`")),
+        ("name.x=1", ("unknown", "`sums.toml`")),
+        ("sample.votes=1", ("unknown", "`sums.toml`")),
     ):
-        with pytest.raises(ThinkbackError, match=message):
+        with refuses(*refusal):
             load_recipe(path, [given])
 
 
 def test_a_shipped_recipe_by_name_and_a_misspelt_one() -> None:
     assert set(shipped_recipes()) >= {"quantemp", "claimdecomp", "sevra-math500", "sevra-gsm8k", "lilave-gsm8k"}
-    with pytest.raises(ThinkbackError, match="did you mean `quantemp`"):
+    with refuses("not-found", "`quantemp`"):
         load_recipe("quantem")
 
 
@@ -218,29 +211,31 @@ def test_members_of_requests_by_step(tmp_path: Path) -> None:
         assert load_recipe(name).finalizer.extra == {"reasoning_effort": "none"}
     path = write_recipe(tmp_path)
     assert load_recipe(path, ["sample.votes.extra={top_k = 20}"]).sample[1].extra == {"top_k": 20}
-    for given, said in (("seed = 1", "which the call itself sets"), ("api_key = 'x'", "use `key_variable`")):
-        with pytest.raises(ThinkbackError, match=f"`votes`: `extra` may not hold .*{said}"):
+    for given, name in (("seed = 1", "`seed`"), ("api_key = 'x'", "`key_variable`")):
+        with refuses("conflict", "`votes`", "`extra`", name):
             load_recipe(path, [f"sample.votes.extra={{{given}}}"])
-    with pytest.raises(ThinkbackError, match="`finalizer`: `extra` is for servers"):
+    with refuses("conflict", "`finalizer`", "`extra`"):
         load_recipe(path, ["engine={kind = 'transformers', model = 'm'}", "finalizer.extra={a = 1}"])
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "refusal"),
     [
-        ("engine.concurrency=0", "`concurrency` is 0; it takes an integer, at least 1"),
-        ("engine.base_url=x", "`base_url` must be like"),
-        ("engine={kind = 'openai', model = 'm'}", "base_url"),
-        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", "`device` is 'tpu'; "),
+        ("engine.concurrency=0", ("invalid", "`concurrency`", "0", "1")),
+        ("engine.base_url=x", ("invalid", "`base_url`")),
+        ("engine={kind = 'openai', model = 'm'}", ("required", "`base_url`")),
+        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", ("unknown", "`device`", "'tpu'")),
     ],
 )
-def test_values_of_an_engine_are_checked_when_the_recipe_is_read(tmp_path: Path, setting: str, said: str) -> None:
-    with pytest.raises(ThinkbackError, match=said):
+def test_values_of_an_engine_are_checked_when_the_recipe_is_read(
+    tmp_path: Path, setting: str, refusal: tuple[str, ...]
+) -> None:
+    with refuses(*refusal):
         load_recipe(write_recipe(tmp_path), [setting])
 
 
 def test_a_recipe_without_pools_makes_nothing(tmp_path: Path) -> None:
     text = RECIPE.partition("[[sample]]")[0]
     path = write_recipe(tmp_path, text=f"sample = []\n{text}")
-    with pytest.raises(ThinkbackError, match=r"`\[\[sample\]\]` is missing"):
+    with refuses("required", "`[[sample]]`"):
         load_recipe(path)

@@ -26,9 +26,9 @@ from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate, examples_bytes
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import Generated, generate
+from tests.errors import refuses
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
-from toolkit.errors import ThinkbackError
-from toolkit.log import LogError, collect, merge_logs, open_log, validate_log
+from toolkit.log import collect, merge_logs, open_log, validate_log
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,29 +123,31 @@ def test_a_log_that_another_run_would_not_mend_is_not_told_to_be_run_again(tmp_p
                 assert isinstance(outcome, tuple)
                 yield call, tuple(replace(one, prompt_tokens=-1) for one in outcome)
 
-    with pytest.raises(ThinkbackError, match="negative.*progress is saved$"):
+    with refuses("negative", "`-2`", "`prompt_tokens`", "progress") as error:
         go(recipe, out, Below())
+    assert "again" not in str(error.value)
 
 
 def test_a_run_that_its_engine_ends_says_that_progress_is_saved(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
-    with pytest.raises(EngineError, match="the key is wrong; progress is saved: run the same command again"):
+    with refuses("engine", "progress", "again"):
         go(recipe, tmp_path / "some", RuleEngine(fail=_stop_at(3)))
-    with pytest.raises(EngineError, match="the key is wrong$"):
+    with refuses("engine") as error:
         go(recipe, tmp_path / "none", RuleEngine(fail=_stop_at(0)))
+    assert "progress" not in str(error.value)
 
 
 def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     text = LOCAL.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
     recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    with pytest.raises(ThinkbackError, match="cannot read `engine.chat_template` own.jinja"):
+    with refuses("format", "`engine.chat_template`"):
         load_recipe(recipe)
     (tmp_path / "own.jinja").write_text(template, encoding="utf-8")
     done = go(recipe, tmp_path / "log")
     assert done.log.manifest.source["prompts"]["own.jinja"] == template
     (tmp_path / "own.jinja").write_text(template + " ", encoding="utf-8")
-    with pytest.raises(ThinkbackError, match=r"`prompts.own.jinja` is"):
+    with refuses("exists", "`prompts.own.jinja`"):
         go(recipe, tmp_path / "log")
 
 
@@ -163,9 +165,9 @@ def test_samples_of_one_request_go_into_one_call_and_are_part_of_the_log(tmp_pat
     together = ["engine.samples_per_request=3"]
     go(recipe, out, engine, settings=together)
     assert max(len(call.seeds) for call in engine.calls) == 3
-    with pytest.raises(ThinkbackError, match="`engine.samples_per_call` is null there and 2 here"):
+    with refuses("exists", "`engine.samples_per_call`", "2"):
         go(recipe, out, settings=[*together, "engine.samples_per_call=2"])
-    with pytest.raises(ThinkbackError, match="is complete"):
+    with refuses("exists", "log`"):
         go(recipe, out, settings=together)
 
 
@@ -195,7 +197,7 @@ def test_shards_of_two_models_or_settings_are_not_merged(tmp_path: Path) -> None
         other = copy.deepcopy(manifest)
         change(other["source"])
         (parts[1] / "manifest.json").write_text(json.dumps(other))
-        with pytest.raises(LogError, match=rf"shards of the recipe `.*` but differ in `{named}.*generate one of them"):
+        with refuses("mismatch", f"`{named}"):
             merge_logs(parts, tmp_path / "merged")
         assert not (tmp_path / "merged").exists()
     (parts[1] / "manifest.json").write_text(json.dumps(manifest))
@@ -206,9 +208,9 @@ def test_a_shard_run_twice_is_refused_and_merged_twice_is_dropped(tmp_path: Path
     recipe = write_recipe(tmp_path, 4)
     go(recipe, tmp_path / "a", shard=(1, 2))
     before = {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
-    with pytest.raises(ThinkbackError, match=r"is complete \(shard 1/2: 2 examples, 12 traces\): nothing is left"):
+    with refuses("exists", "2", "12"):
         go(recipe, tmp_path / "a", shard=(1, 2))
-    with pytest.raises(ThinkbackError, match='`shard` is "1/2" there and "2/2" here'):
+    with refuses("exists", "`shard`"):
         go(recipe, tmp_path / "a", shard=(2, 2))
     assert before == {path: path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()}
     go(recipe, tmp_path / "b", shard=(1, 2))
@@ -223,14 +225,14 @@ def test_a_log_of_another_recipe_names_the_first_setting_that_differs(tmp_path: 
     else:
         with pytest.raises(EngineError):
             go(recipe, out, RuleEngine(fail=_stop_at(3)))
-    for settings, message in (
-        (["sample.votes.samples=5", "sample.votes.top_p=0.5"], "`sample.votes.samples` is 3 there and 5 here"),
-        (["engine.send_seed=false"], "`engine.send_seed` is null there and false here"),
+    for settings, refusal in (
+        (["sample.votes.samples=5", "sample.votes.top_p=0.5"], ("exists", "`sample.votes.samples`", "3", "5")),
+        (["engine.send_seed=false"], ("exists", "`engine.send_seed`")),
     ):
-        with pytest.raises(ThinkbackError, match=message):
+        with refuses(*refusal):
             go(recipe, out, settings=settings)
     (tmp_path / "ask.txt").write_text("Other: {{question}}", encoding="utf-8")
-    with pytest.raises(ThinkbackError, match=r"`prompts.ask.txt` is"):
+    with refuses("exists", "`prompts.ask.txt`"):
         go(recipe, out)
 
 
@@ -250,8 +252,7 @@ def test_no_other_model_goes_on_with_a_log(tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         go(recipe, out, Described(fail=_stop_at(5)))
     begun = Described(weights_sha256="b" * 64)
-    told = r"was begun with another model: the engine's `weights_sha256` is \"aaaaaaaaaaaaaaa…\" there and \"bbb"
-    with pytest.raises(ThinkbackError, match=told):
+    with refuses("mismatch", "`weights_sha256`"):
         go(recipe, out, begun)
     assert not begun.calls
     done = go(recipe, out, Described(versions={"torch": "3"}))  # versions may change
@@ -275,7 +276,7 @@ def test_no_other_encoder_goes_on_with_a_log(tmp_path: Path) -> None:
     out = tmp_path / "log"
     with pytest.raises(EngineError):
         go(recipe, out, RuleEngine(fail=_stop_at(5)), embedder=First(), block=2)
-    with pytest.raises(ThinkbackError, match='the embedding\'s `sha256` is "a" there and "b" here'):
+    with refuses("mismatch", "`sha256`"):
         go(recipe, out, embedder=Other(), block=2)
     done = go(recipe, out, embedder=First(), block=2)
     assert done.log.manifest.source["embedding"] == {"model": "letters", "sha256": "a"}
@@ -316,7 +317,7 @@ def test_the_same_model_in_another_folder_goes_on(tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         go(recipe, out, Described(fail=_stop_at(5)), settings=[f"engine.model={homes[0]}"])
     go(recipe, out, Described(), settings=[f"engine.model={homes[1]}"])
-    with pytest.raises(ThinkbackError, match='`engine.model` is "rule" there and "other" here'):
+    with refuses("exists", "`engine.model`"):
         go(recipe, out, settings=["engine.model=other"])
 
 
@@ -341,7 +342,7 @@ def test_other_things_in_out_are_left_alone(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
     out.mkdir()
     (out / "thesis.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(ThinkbackError, match="holds something that no recipe made"):
+    with refuses("exists", "`out`"):
         go(recipe, out)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
@@ -363,7 +364,7 @@ def test_an_engine_that_stops_keeps_what_it_answered(tmp_path: Path) -> None:
 
 def test_what_another_attempt_may_cure_is_asked_again(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
-    with pytest.raises(ThinkbackError, match=r"1 calls failed, the last is `s002/votes/1`: hung.*same command again"):
+    with refuses("incomplete", "`s002/votes/1`", "1"):
         go(recipe, out, RuleEngine(fail=lambda c: CallFailure("hung", True) if c.key == "s002/votes/1" else None))
     assert not (out / "manifest.json").exists()
     second = RuleEngine()
@@ -376,7 +377,7 @@ def test_what_another_attempt_may_cure_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_dead_server_ends_the_run_early(tmp_path: Path) -> None:
     engine = RuleEngine(fail=lambda _: CallFailure("refused", True))
-    with pytest.raises(ThinkbackError, match=f"{PATIENCE} calls in a row failed"):
+    with refuses("incomplete", str(PATIENCE), "`s0"):
         go(write_recipe(tmp_path, 40), tmp_path / "log", engine)
     assert len(engine.calls) == PATIENCE
 
@@ -390,7 +391,7 @@ def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None
     rows = traces(tmp_path / "log").filter(pl.col("example_id") == "s003")
     assert rows["pool"].unique().to_list() == ["votes"]  # the probe and its revisions have no rows
     assert validate_log(done.log).ok
-    with pytest.raises(ThinkbackError, match="nothing is left to generate; 1 call failed permanently .*another `out`"):
+    with refuses("exists", "`out`", "1"):
         go(write_recipe(tmp_path), tmp_path / "log")
 
 
@@ -453,8 +454,7 @@ def test_a_log_probability_that_is_no_number_is_not_told(tmp_path: Path, odd: fl
 
 def test_a_log_without_any_trace_is_not_sealed(tmp_path: Path) -> None:
     engine = RuleEngine(lambda _: CallFailure("the prompt has 9 tokens and the model takes 8", False))
-    told = r"has no traces, so it can't be sealed: all 24 calls failed permanently, the first is `s000/probe/0`: the"
-    with pytest.raises(ThinkbackError, match=told):
+    with refuses("incomplete", "`s000/probe/0`", "24"):
         go(write_recipe(tmp_path), tmp_path / "log", engine)
     assert not (tmp_path / "log" / "manifest.json").exists()
 
@@ -474,7 +474,7 @@ def test_a_limit_that_the_context_shortens_is_the_traces(tmp_path: Path) -> None
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
     out.mkdir()
-    with Journal(out), pytest.raises(ThinkbackError, match="is being written by another run"):
+    with Journal(out), refuses("exists", "log`"):
         go(recipe, out)
     go(recipe, out)
 

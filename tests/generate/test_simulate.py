@@ -11,7 +11,7 @@ import pytest
 
 from generate.simulation.grid import label_names, simulate, simulate_tables
 from generate.simulation.grid_model import FEATURES, VERIFIERS, Model
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.log import open_log, validate_log
 
 SETTINGS = {"examples": 4_000, "traces": 8, "labels": 3, "seed": 5}
@@ -176,24 +176,24 @@ def test_label_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "named"),
+    ("wrong", "refusal"),
     [
-        ({"examples": 0}, "`examples`"),
-        ({"traces": 0}, "`traces`"),
-        ({"labels": 1}, "`labels`"),
-        ({"labels": -1}, "`labels`"),
-        ({"seed": -1}, "`seed`"),
+        ({"examples": 0}, ("invalid", "`examples`")),
+        ({"traces": 0}, ("invalid", "`traces`")),
+        ({"labels": 1}, ("invalid", "`labels`")),
+        ({"labels": -1}, ("invalid", "`labels`")),
+        ({"seed": -1}, ("invalid", "`seed`")),
     ],
 )
-def test_sizes_that_make_no_sense(tmp_path: Path, wrong: dict[str, int], named: str) -> None:
-    with pytest.raises(ThinkbackError, match=named):
+def test_sizes_that_make_no_sense(tmp_path: Path, wrong: dict[str, int], refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         simulate(tmp_path / "log", **{"examples": 2, "traces": 2, "labels": 2, "seed": 0} | wrong)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_log_is_kept_unless_forced(tmp_path: Path) -> None:
     simulate(tmp_path / "log", examples=2, traces=1)
-    with pytest.raises(ThinkbackError, match="exists"):
+    with refuses("exists", "`force`"):
         simulate(tmp_path / "log", examples=3, traces=1)
     assert open_log(tmp_path / "log").rows("examples") == 2
     assert simulate(tmp_path / "log", examples=3, traces=1, force=True).rows("examples") == 3

@@ -25,8 +25,8 @@ from generate.recipes.recipe import (
 )
 from generate.sampling.context import _choose_few_shot, _few_shot_text, _rank_evidence, choose_evidence, make_pool
 from generate.sampling.samples import judged, read, readable, trace_row
+from tests.errors import refuses
 from tests.generate.toy import Letters, reply, write_recipe
-from toolkit.errors import ThinkbackError
 
 
 def test_a_seed_is_the_documented_digest() -> None:
@@ -59,18 +59,18 @@ def test_constant_and_mixture() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "refusal"),
     [
-        ("hot", "`t` is 'hot'; it takes a number from 0 to 5,"),
-        (-1, "`t` is -1; it takes a number from 0 to 5,"),
-        ({"mixtur": [1]}, "did you mean `mixture`?"),
-        ({"mixture": []}, "a list of temperatures"),
-        ({"low": 0.3, "high": 0.7}, "`t.step` is required"),
-        ({"low": 0.3, "high": 0.7, "step": 0.07}, "can't be cut into steps"),
+        ("hot", ("invalid", "`t`", "'hot'", "0", "5")),
+        (-1, ("invalid", "`t`", "-1", "5")),
+        ({"mixtur": [1]}, ("unknown", "`mixtur`", "`mixture`")),
+        ({"mixture": []}, ("invalid", "`t`", "`mixture`")),
+        ({"low": 0.3, "high": 0.7}, ("required", "`t.step`")),
+        ({"low": 0.3, "high": 0.7, "step": 0.07}, ("invalid", "0.07")),
     ],
 )
-def test_bad_schedules(given: object, message: str) -> None:
-    with pytest.raises(ThinkbackError, match=message.replace("{", r"\{").replace("?", r"\?")):
+def test_bad_schedules(given: object, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         _read_schedule(given, "t")
 
 
@@ -94,11 +94,11 @@ def test_fields_are_filled_once_and_lists_stand_in_lines() -> None:
 
 
 def test_bad_prompts() -> None:
-    with pytest.raises(ThinkbackError, match="did you mean `question`"):
+    with refuses("unknown", "`question`"):
         parse_template("p", "{{qestion}}").check(["question"])
-    with pytest.raises(ThinkbackError, match="before the first"):
+    with refuses("invalid", "`[[user]]`", "`p`"):
         parse_template("p", "hello\n[[user]]\nhi")
-    with pytest.raises(ThinkbackError, match="did you mean `solve.txt`"):
+    with refuses("unknown", "`solve.txt`"):
         read_template("slove.txt")
 
 
@@ -136,7 +136,7 @@ def test_few_shot_examples_are_near_and_never_the_question_itself() -> None:
     fixed = FewShotSettings("fixed", 1, "e.txt", "examples", ids=("t2",))
     pool = make_pool(pool_rows, data, fixed, parse_template("e.txt", "{{question}}"))
     assert [pool.ids[i] for i in _choose_few_shot(["x"], pool, fixed, None)[0]] == ["t2"]
-    with pytest.raises(ThinkbackError, match="`few_shot.k` is 3, but the pool has 2"):
+    with refuses("limit", "`few_shot.k`", "3", "2"):
         make_pool(pool_rows, data, FewShotSettings("fixed", 3, "e", "examples"), parse_template("e", "x"))
 
 

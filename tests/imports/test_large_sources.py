@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.errors import refuses, says
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 from toolkit.errors import ThinkbackError
@@ -230,15 +231,15 @@ def test_mistakes_are_told_as_of_a_small_source(bench: Bench, monkeypatch: pytes
             patched.setattr(parts, "WHOLE_BYTES", 2**40)
             told.append(refused(bench, mapping, lines(bench, rows)))
         if "'same'" in traces:  # which of the rows with one id is told of depends on the part that they are in
-            told = [re.sub(r"row \d+", "row", one) for one in told]
-        assert told[0] == told[1]
+            told = [re.sub(r"row \d+", "row", str(one)) for one in told]
+        assert str(told[0]) == str(told[1])
 
 
 @pytest.mark.usefixtures("in_parts")
 def test_a_broken_line_far_down_is_named(bench: Bench) -> None:
     file = Path(lines(bench, rows_of()))
     file.write_text(file.read_text() + "{\n")
-    assert "line 33" in refused(bench, HEAD + TRACES, str(file))
+    says(refused(bench, HEAD + TRACES, str(file)), "format", "line 33")
     assert not list(bench.folder.glob(".*"))
 
 
@@ -255,10 +256,7 @@ def test_two_files_of_one_name_never_merge_in_silence(bench: Bench) -> None:
         lines(bench, rows_of(), f"{folder}/samples.jsonl")
     numbered = HEAD + TRACES.replace('"row order"', '"i"')
     source = str(bench.folder / "?" / "samples.jsonl")
-    message = refused(bench, numbered, source)
-    assert re.search(r"32 traces have the example, pool and index of those of another file: the first is sample 0 of"
-                     r" example `e\d` in pool `p`, in `a/samples.jsonl` and `b/samples.jsonl`; tell two runs apart",
-                     message), message  # fmt: skip
+    says(refused(bench, numbered, source), "invalid", "32", "`p`", "`a/samples.jsonl`", "`b/samples.jsonl`")
     log, report = imported(bench, source, 'duplicates = "first"' + numbered, "first")
     assert (log.rows("traces"), report.duplicates_dropped) == (32, 32)
     log, report = imported(bench, source, HEAD + TRACES, "row-order")
@@ -284,15 +282,15 @@ def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(parts, "sort_rows", lambda *_: seen.append(1))
     imported(bench, lines(bench, rows_of()), HEAD + TRACES, "log")
     assert seen == [1]
-    with pytest.raises(ThinkbackError, match="no such file"):
+    with refuses("not-found", "none.jsonl`"):
         import_table([str(bench.folder / "none.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "no")
 
 
 @pytest.mark.usefixtures("in_parts")
 def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) -> None:
     rows = [{**row, "ok": number % 2 == 0, "a": "1"} for number, row in enumerate(rows_of())]
-    message = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
-    assert re.search(r"differently: `1` of `e\d` is \d times right and \d times wrong, and so in at least", message)
+    error = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
+    says(error, "invalid", "`1`")
 
 
 @pytest.mark.usefixtures("in_parts")
@@ -300,7 +298,7 @@ def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) ->
 def test_a_damaged_file_is_one_line(bench: Bench, file: str) -> None:
     path = Path(bench.rows(FLAT_ROWS, file))
     path.write_bytes(path.read_bytes()[:-60] + b"\xff" * 60)
-    assert "is not a readable" in refused(bench, FLAT, str(path))
+    says(refused(bench, FLAT, str(path)), "format")
 
 
 PIECES = (b"null", b"1.50", b'"x"', b"{}", b"[]", b"-1", b"true", b"\n", b",", b'"', b"1e400", b'{"z":1}', b"9" * 25)

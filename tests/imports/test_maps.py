@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tests.errors import refuses
 from tests.imports.makers import Bench, Row
 from toolkit.imports import read_mapping, shipped_maps
 from toolkit.log import Log, validate_log
@@ -223,7 +224,7 @@ def test_cruxeval_codellama7b(bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", ["tot_game24", "cruxeval_codellama7b"])
 def test_where_only_the_source_can_judge_rejudging_is_refused(bench: Bench, name: str) -> None:
-    with pytest.raises(Exception, match="only the source can judge"):
+    with refuses("unsuitable", "`answers.judge`"):
         bench.run([{"x": 1}], name, rejudge=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay
 from toolkit.log import collect, open_log, validate_log, write_log
@@ -179,8 +179,7 @@ def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> 
     lacking = [*rows(), row("c", "accept", True, True), row("d", "active_verify", True, True, 5)]
     report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude_incomplete=True)
     told = " ".join(report.notes)
-    assert "1 example has no row of action `accept` (`d`)" in told
-    assert "1 example has no row of action `active_verify` (`c`)" in told
+    assert [text for text in ("`accept` (`d`)", "`active_verify` (`c`)") if text not in told] == []
     assert report.examples == 2
 
 
@@ -190,97 +189,85 @@ def changed(place: int, **values: Any) -> list[Row]:
 
 
 BAD = {
-    "no accept row": (
-        [*rows(), row("c", "active_verify", False, True, 4)],
-        "1 example has no row of action `accept` (`c`)",
-    ),
-    "no accept row at all": ([row("a", "active_verify", False, True, 4)], "no example has a row of action `accept`"),
-    "another verdict on the base": (changed(2, base_correct=True), "(`a`): their rows differ in `base_correct`"),
-    "an action missing": ([*rows(), row("c", "accept", True, True)], "no row of action `active_verify` (`c`)"),
+    "no accept row": ([*rows(), row("c", "active_verify", False, True, 4)], ("incomplete", "`accept`", "`c`", "1")),
+    "no accept row at all": ([row("a", "active_verify", False, True, 4)], ("empty", "`accept`")),
+    "another verdict on the base": (changed(2, base_correct=True), ("conflict", "`a`", "`base_correct`")),
+    "an action missing": ([*rows(), row("c", "accept", True, True)], ("incomplete", "`active_verify`", "`c`")),
     "several base samples": (
         [*rows(), row("a", "continue", True, True), row("b", "continue", True, True)],
-        "1 example has several base samples (`a`): their rows differ in `base_correct`",
+        ("conflict", "`a`", "`base_correct`", "1"),
     ),
-    "no action": ([row("a", "accept", False, False)], "no action but `accept`"),
-    "no column": ([{k: v for k, v in r.items() if k != "final_correct"} for r in rows()], "no column `final_correct`"),
-    "a verdict in words": (changed(3, base_correct="yes"), "`base_correct` of the rows holds `yes` in row 4"),
-    "a verdict of two": (changed(0, final_correct=2), "`final_correct` of the rows holds `2"),
+    "no action": ([row("a", "accept", False, False)], ("empty", "`accept`")),
+    "no column": (
+        [{k: v for k, v in r.items() if k != "final_correct"} for r in rows()],
+        ("required", "`final_correct`"),
+    ),
+    "a verdict in words": (changed(3, base_correct="yes"), ("invalid", "`base_correct`", "`yes`", "row 4")),
+    "a verdict of two": (changed(0, final_correct=2), ("invalid", "`final_correct`", "`2`")),
     "tokens in words": (
         changed(1, action_actual_tokens="n/a"),
-        "`action_actual_tokens` of the rows holds `n/a` in row 2",
+        ("invalid", "`action_actual_tokens`", "`n/a`", "row 2"),
     ),
     "part of a token": (
         changed(2, action_actual_tokens=20.7),
-        "`action_actual_tokens` of the rows holds `20.7` in row 3",
+        ("invalid", "`action_actual_tokens`", "`20.7`", "row 3"),
     ),
-    "tokens below zero": (changed(2, action_actual_tokens=-1), "integers from 0"),
+    "tokens below zero": (changed(2, action_actual_tokens=-1), ("invalid", "0")),
     "a feature in words": (
         changed(4, features={"difficulty": "hard"}),
-        "`features.difficulty` of the rows holds `hard` in row 5",
+        ("invalid", "`features.difficulty`", "`hard`", "row 5"),
     ),
-    "actions by number": ([{**one, "action": 1} for one in rows()], "no example has a row of action `accept`"),
+    "actions by number": ([{**one, "action": 1} for one in rows()], ("empty", "`accept`")),
     "an accept row that changes": (
         changed(0, final_correct=True, helpful_fix=True),
-        "row 1 of the rows (example `a`, action `accept`): it accepts",
+        ("invalid", "`a`", "`accept`", "row 1"),
     ),
-    "an accept row that spends": (
-        changed(3, action_actual_tokens=5),
-        "row 4 of the rows (example `b`, action `accept`): it accepts, which spends nothing",
-    ),
+    "an accept row that spends": (changed(3, action_actual_tokens=5), ("invalid", "`b`", "`accept`", "row 4")),
     "base attempts of two pools": (
         [{**one, "base_pool": one["example_id"]} for one in rows()],
-        "base attempts are of 2 pools (`a`, `b`)",
+        ("ambiguous", "`a`", "`b`", "2"),
     ),
     "an action called as the base": (
         [{**one, "action": "base" if one["action"] != "accept" else "accept"} for one in rows()],
-        "an action `base`, as the pool of base attempts",
+        ("conflict", "`base`"),
     ),
-    "a fix that is none": (
-        changed(2, helpful_fix=True),
-        "row 3 of the rows (example `a`, action `active_verify`): `help",
-    ),
-    "a flip that is none": (changed(4, harmful_flip=True), "`harmful_flip` contradicts"),
+    "a fix that is none": (changed(2, helpful_fix=True), ("invalid", "`a`", "`active_verify`", "row 3")),
+    "a flip that is none": (changed(4, harmful_flip=True), ("invalid", "`harmful_flip`")),
     "accept rows of two questions": (
         [*rows(), row("a", "accept", False, False, query="Another")],
-        "(`a`): their rows differ in `query`",
+        ("conflict", "`a`", "`query`"),
     ),
     "accept rows of two difficulties": (
         [*rows(), row("a", "accept", False, False, features={"difficulty": 0.9})],
-        "their rows differ in `features`",
+        ("conflict", "`features`"),
     ),
     "endings in lists": (
         [{**one, "base_usage": {"done_reason": ["x"]}} for one in rows()],
-        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one string",
+        ("invalid", "`base_usage.done_reason`", "row 1"),
     ),
     "tokens in an object": (
         changed(1, action_usage={"prompt_tokens": {"a": 1}}),
-        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; tokens are integers",
+        ("invalid", "`action_usage.prompt_tokens`", "row 2", "'a'"),
     ),
     "tokens of the usage below zero": (
         changed(2, base_usage={"prompt_tokens": -3, "completion_tokens": 103}),
-        "`base_usage.prompt_tokens` of the rows holds `-3` in row 3; tokens are integers",
+        ("invalid", "`base_usage.prompt_tokens`", "`-3`", "row 3"),
     ),
     "usage in words": (
         [{**one, "base_usage": None if i < 3 else "none"} for i, one in enumerate(rows())],
-        "`base_usage` of the rows holds `none` in row 4; it is an object of an ending and token counts",
+        ("invalid", "`base_usage`", "`none`", "row 4"),
     ),
     "features in words": (
         [{**one, "features": "hard"} for one in rows()],
-        "`features` of the rows holds `hard` in row 1; it is an object of numbers",
+        ("invalid", "`features`", "`hard`", "row 1"),
     ),
-    "a feature called as an id": (
-        changed(0, features={"trace_id": 1}),
-        "`features` of the rows has a field `trace_id`",
-    ),
-    "seconds below zero": (changed(0, base_latency_s=-0.5), "`base_latency_s` of the rows holds `-0.5` in row 1"),
-    "labels that are no list": (changed(3, labels="A"), "`labels` of the rows holds `A` in row 4; labels are a list"),
-    "a label twice": (
-        changed(3, labels=["A", "A"]),
-        "`labels` of the rows holds List(String) in row 4; labels are a list of strings, each of them once",
-    ),
+    "a feature called as an id": (changed(0, features={"trace_id": 1}), ("conflict", "`features`", "`trace_id`")),
+    "seconds below zero": (changed(0, base_latency_s=-0.5), ("invalid", "`base_latency_s`", "`-0.5`", "row 1")),
+    "labels that are no list": (changed(3, labels="A"), ("invalid", "`labels`", "`A`", "row 4")),
+    "a label twice": (changed(3, labels=["A", "A"]), ("invalid", "`labels`", "row 4")),
     "a gold answer outside the labels": (
         [{**one, "labels": ["A", "B"], "gold": "C"} for one in rows()],
-        "row 1 of the rows (example `a`, action `accept`): its `gold` is not one of its `labels`",
+        ("invalid", "`a`", "`accept`", "`gold`", "`labels`", "row 1"),
     ),
     "a verdict that is not by the gold answer": (
         [
@@ -293,20 +280,18 @@ BAD = {
             }
             for i, one in enumerate(rows())
         ],
-        "row 3 of the rows (example `a`, action `active_verify`): with `labels`, an answer is right",
+        ("invalid", "`a`", "`active_verify`", "`labels`", "row 3"),
     ),
-    "rows of two gold answers": (changed(0, gold="A")[:1] + changed(1, gold="B")[1:], "differ in `gold`"),
-    "first attempts as an action": (changed(1, action="solve"), "an action `solve`"),
-    "a null": ([*rows(), {**row("c", "accept", True, True), "base_correct": None}], "null in row 6"),
+    "rows of two gold answers": (changed(0, gold="A")[:1] + changed(1, gold="B")[1:], ("conflict", "`gold`")),
+    "first attempts as an action": (changed(1, action="solve"), ("conflict", "`solve`")),
+    "a null": ([*rows(), {**row("c", "accept", True, True), "base_correct": None}], ("invalid", "row 6")),
 }
 
 
-def refused_in_one_line(lines: list[Row], message: str, tmp_path: Path) -> None:
-    """Importing the rows says `message` in one line and writes nothing."""
-    with pytest.raises(ThinkbackError) as caught:
+def refused_in_one_line(lines: list[Row], refusal: tuple[str, ...], tmp_path: Path) -> None:
+    """Importing the rows is refused and writes nothing."""
+    with refuses(*refusal):
         import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
@@ -347,28 +332,27 @@ def test_replay_rows_in_and_out(tmp_path: Path) -> None:
 
 
 BAD_REPLAY = {
-    "base_correct": ("x", "`base_correct` of the rows holds `x` in row 2"),
-    "gate_score": ("hi", "`gate_score` of the rows holds `hi` in row 2; give a number"),
-    "verification_tokens": (3.5, "`verification_tokens` of the rows holds `3.5` in row 2"),
+    "base_correct": ("x", ("invalid", "`base_correct`", "`x`", "row 2")),
+    "gate_score": ("hi", ("invalid", "`gate_score`", "`hi`", "row 2")),
+    "verification_tokens": (3.5, ("invalid", "`verification_tokens`", "`3.5`", "row 2")),
 }
 
 
 @pytest.mark.parametrize("name", BAD_REPLAY)
 def test_bad_replay_rows_are_one_line(name: str, tmp_path: Path) -> None:
     good = {"base_correct": True, "verified_correct": True, "gate_score": 0.1, "verification_tokens": 420}
-    value, message = BAD_REPLAY[name]
-    with pytest.raises(ThinkbackError) as caught:
+    value, refusal = BAD_REPLAY[name]
+    with refuses(*refusal):
         import_replay([write(tmp_path / "rows.jsonl", [good, {**good, name: value}])], tmp_path / "log")
-    assert message in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     import_recovery([write(tmp_path / "rows.jsonl", rows())], tmp_path / "log")
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="no verifier `gate`"):
+    with refuses("unknown", "`gate`"):
         export_replay(log, None, "active_verify", "gate", tmp_path / "out.jsonl")
-    with pytest.raises(ThinkbackError, match="no judged revision"):
+    with refuses("unknown", "`bse`", "`base`"):
         export_recovery(log, "bse", tmp_path / "out.jsonl")
 
 
@@ -378,9 +362,9 @@ def test_of_two_pools_of_revisions_one_goes_out(tmp_path: Path) -> None:
     again = own.with_columns(trace_id=pl.col("trace_id") + " again", pool=pl.lit("again"))
     write_log(tmp_path / "log", name="two", tables={**tables, "traces": pl.concat([tables["traces"], again])})
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="`active_verify` has several pools of revisions .*`pool`"):
+    with refuses("ambiguous", "`active_verify`", "`pool`"):
         export_recovery(log, "short", tmp_path / "rows.jsonl")
-    with pytest.raises(ThinkbackError, match="did you mean `again`"):
+    with refuses("unknown", "`again`"):
         export_recovery(log, "short", tmp_path / "rows.jsonl", pool="agan")
     assert not (tmp_path / "rows.jsonl").exists()
     assert export_recovery(log, "short", tmp_path / "rows.jsonl", pool="again") == 20 * (1 + 3 * 2)
@@ -391,5 +375,5 @@ def test_rows_hold_verdicts_and_no_answers(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     assert collect(log.scan("traces", ["opaque"]), log)["opaque"].all()
     vote = '[[policy]]\nname = "vote"\nkind = "sample"\npool = "base"\nmax_traces = 1\nselect = "majority"\n'
-    with pytest.raises(ThinkbackError, match="opaque"):
+    with refuses("unsuitable", "`base`", "`vote`"):
         replay.run(log, vote, resamples=20)

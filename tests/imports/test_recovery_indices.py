@@ -50,15 +50,12 @@ def test_indices_that_count_from_one_are_one_less(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[list[Row], str]] = {
-    "words": (changed(1, sample_index="first"), "`sample_index` of the rows holds `first` in row 2"),
-    "a half": (
-        changed(2, sample_index=0.5),
-        "`sample_index` of the rows holds `0.5` in row 3; sample indices are integers",
-    ),
-    "below zero": (changed(4, sample_index=-1), "`sample_index` of the rows holds `-1` in row 5"),
+    "words": (changed(1, sample_index="first"), ("invalid", "`sample_index`", "`first`", "row 2")),
+    "a half": (changed(2, sample_index=0.5), ("invalid", "`sample_index`", "`0.5`", "row 3")),
+    "below zero": (changed(4, sample_index=-1), ("invalid", "`sample_index`", "`-1`", "row 5")),
     "too large to count on": (
         [*changed(1, sample_index=2**31 - 1), row("a", "active_verify", False, True, 1)],
-        "the sample indices of `a` are too large",
+        ("limit", "`a`"),
     ),
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
-from toolkit.errors import ThinkbackError
 from toolkit.imports.map.mapping import read_mapping
 
 MAPPING = HEAD + TRACES
@@ -40,16 +40,16 @@ def test_an_import_takes_them(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "wanted"),
+    ("setting", "refusal"),
     [
-        ("answers.kind", "`answers.kind`: write a setting as KEY=VALUE, as `answers.kind=number`"),
-        ("=3", "write a setting as KEY=VALUE"),
-        ("answers..kind=3", "write a setting as KEY=VALUE"),
-        ("name.first=x", "`name.first` names no setting of a mapping"),
-        ("answers.sort=x", "`answers` has no `sort`|unknown key `sort`"),
-        ("answers.kind=numbr", "`answers.kind` is .numbr."),
+        ("answers.kind", ("invalid", "`answers.kind`", "`answers.kind=number`")),
+        ("=3", ("invalid", "`answers.kind=number`")),
+        ("answers..kind=3", ("invalid", "`answers.kind=number`")),
+        ("name.first=x", ("unknown", "`name.first`")),
+        ("answers.sort=x", ("unknown", "`sort`")),
+        ("answers.kind=numbr", ("unknown", "`answers.kind`")),
     ],
 )
-def test_what_is_no_setting(bench: Bench, setting: str, wanted: str) -> None:
-    with pytest.raises(ThinkbackError, match=wanted):
+def test_what_is_no_setting(bench: Bench, setting: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         read_mapping(bench.mapping('name = "n"\n' + MAPPING), [setting])

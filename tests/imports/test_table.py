@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
-from toolkit.errors import ThinkbackError
 from toolkit.imports import import_table
 from toolkit.log import Log, open_log, validate_log
 
@@ -167,7 +167,7 @@ def test_marks_of_the_source_are_kept_where_they_mean_something(bench: Bench) ->
 
 def test_conflicts_are_an_error_that_says_what_to_set(bench: Bench) -> None:
     rules = 'correct = "ok"\n[answers]\nkind = "number"'
-    with pytest.raises(ThinkbackError, match=r"`7` of `e` is 1 times right and 2 times wrong.*`answers.conflicts`"):
+    with refuses("invalid", "`7`", "`e`", "`answers.conflicts`", "1", "2"):
         bench.run(CONFLICT, HEAD + TRACES + rules)
     assert not (bench.folder / "log").exists()
 
@@ -242,7 +242,7 @@ tokens = "tokens"
 
 def test_lists_of_unequal_lengths_are_an_error(bench: Bench) -> None:
     rows = [sample(s=["1"], t=[1]), sample(s=["1", "2"], t=[1])]
-    with pytest.raises(ThinkbackError, match=r"differ in length in `samples.jsonl`, row 2: `s` 2, `t` 1"):
+    with refuses("invalid", "`samples.jsonl`", "`s`", "`t`", "2", "1"):
         bench.run(rows, 'explode = ["s", "t"]' + HEAD + TRACES)
 
 
@@ -340,12 +340,10 @@ def test_or_by_the_id_of_another_row(bench: Bench) -> None:
 
 def test_a_parent_that_is_not_there_is_an_error(bench: Bench) -> None:
     mapping = TRACES + "action = \"'fix'\"\nparent = { pool = \"'base'\", sample_index = 0 }"
-    with pytest.raises(
-        ThinkbackError, match=r"`fix` of example `e` in `samples.jsonl`, row 1 has no parent \(sample 0 of pool `base`"
-    ):
+    with refuses("invalid", "`fix`", "`e`", "`samples.jsonl`", "`base`", "1", "0"):
         bench.run([sample()], HEAD + mapping)
     mapping = TRACES + "action = \"'fix'\"\ntrace_id = 'q'\nparent_id = \"'nobody'\""
-    with pytest.raises(ThinkbackError, match=r"`nobody` in `samples.jsonl`, row 1, which no row has as trace_id"):
+    with refuses("invalid", "`nobody`", "`samples.jsonl`", "1"):
         bench.run([sample()], HEAD + mapping)
 
 
@@ -428,7 +426,7 @@ def test_where_filters_and_nan_is_taken_for_nothing_only_when_told(bench: Bench)
     path = bench.folder / "samples.jsonl"
     path.write_text("\n".join(json.dumps(sample(s=s)) for s in (0.5, float("nan"))), encoding="utf-8")
     verifier = '[[verifiers]]\nverifier = "\'rm\'"\nscore = "{}"'
-    with pytest.raises(ThinkbackError, match=r"`verifiers.score` is nan in `samples.jsonl`, row 2"):
+    with refuses("invalid", "`verifiers.score`", "`samples.jsonl`", "2"):
         bench.run(str(path), HEAD + TRACES + verifier.format("s"))
     told = "NULLIF(s, CAST('nan' AS DOUBLE))"
     log = bench.run(str(path), 'where = "a IS NOT NULL"' + HEAD + TRACES + verifier.format(told))

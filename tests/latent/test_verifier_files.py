@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -184,5 +183,6 @@ def test_a_changed_record_of_the_manifest_is_refused(place: str, value: Any, pat
             (tmp_path / "log" / one.name).symlink_to(one)
     manifest = json.loads((path / "manifest.json").read_text()) | {"source": record}
     (tmp_path / "log" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ThinkbackError, match=re.escape(f"source.verifiers.xgboost.{place.split('.')[0]}")):
+    with pytest.raises(ThinkbackError) as error:
         fitted_verifiers(open_log(tmp_path / "log"))
+    assert f"source.verifiers.xgboost.{place.split('.')[0]}" in str(error.value)

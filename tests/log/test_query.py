@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tests.errors import refuses
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
-from toolkit.log import LogError, limited_memory, open_log, query_log, write_log
+from toolkit.log import limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
 from toolkit.log.read.query import _views_of
 
@@ -57,32 +58,30 @@ def test_hidden_states_have_a_view_per_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "words"),
+    ("sql", "refusal"),
     [
-        ("SELEC 1", "the SQL fails: Parser Error: syntax error at or near"),
-        ("SELECT nope FROM traces", 'Referenced column "nope" not found'),
-        ("SELECT * FROM trace", "Table with name trace does not exist"),
-        ("SELECT 1; SELECT 2", "the SQL holds 2 statements: write one SELECT"),
-        ("", "the SQL holds 0 statements: write one SELECT"),
-        ("DROP VIEW traces", "is a statement of the kind DROP: only SELECT is answered"),
-        ("SELECT CAST(answer AS INT) FROM traces", "Conversion Error"),
-        ("SELECT * FROM read_csv('/etc/hostname')", "Permission Error"),
-        ("SELECT 99999999999999999999::HUGEINT x", "column `x` holds 99999999999999999999, beyond 64 bits: cast it"),
-        ("SELECT INTERVAL 1 DAY x", "column `x` has the type INTERVAL, which is not returned: cast it to VARCHAR"),
-        ("SELECT {'a': [INTERVAL 1 DAY]} x", "column `x` has the type INTERVAL"),
-        ("SELECT union_value(n := 1) x", "column `x` has the type UNION"),
+        ("SELEC 1", ("invalid",)),
+        ("SELECT nope FROM traces", ("invalid",)),
+        ("SELECT * FROM trace", ("invalid",)),
+        ("SELECT 1; SELECT 2", ("invalid", "2")),
+        ("", ("invalid", "0")),
+        ("DROP VIEW traces", ("invalid",)),
+        ("SELECT CAST(answer AS INT) FROM traces", ("invalid",)),
+        ("SELECT * FROM read_csv('/etc/hostname')", ("invalid",)),
+        ("SELECT 99999999999999999999::HUGEINT x", ("limit", "`x`", "99999999999999999999", "64")),
+        ("SELECT INTERVAL 1 DAY x", ("unsuitable", "`x`")),
+        ("SELECT {'a': [INTERVAL 1 DAY]} x", ("unsuitable", "`x`")),
+        ("SELECT union_value(n := 1) x", ("unsuitable", "`x`")),
     ],
 )
-def test_an_error_is_one_line(tmp_path: Path, sql: str, words: str) -> None:
-    with pytest.raises(LogError) as caught:
+def test_an_error_is_one_line(tmp_path: Path, sql: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         query_log(open_log(put_all(tmp_path, whole())), sql)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_query_writes_nothing(tmp_path: Path) -> None:
     folder = put_all(tmp_path / "log", whole())
-    with pytest.raises(LogError, match="kind COPY"):
+    with refuses("invalid"):
         query_log(open_log(folder), f"COPY traces TO '{tmp_path}/out.csv'")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
@@ -98,7 +97,7 @@ def test_no_thread_outlives_a_query(tmp_path: Path) -> None:
 
 def test_a_value_that_would_be_lost_is_named(tmp_path: Path) -> None:
     folder = put_all(tmp_path, whole(traces=traces(sample_index=[0.0, 1.0, 0.0, 0.5, 1.0])))
-    with pytest.raises(LogError, match="column `sample_index`, row 3"):
+    with refuses("lossy", "`sample_index`", "row 3"):
         query_log(open_log(folder), "SELECT 1")
 
 
@@ -120,7 +119,7 @@ def test_a_query_reads_the_shards_and_nothing_into_their_paths(tmp_path: Path, f
         put_all(tmp_path / other / "LOG", whole(traces=traces()[:1]))
     found = query_log(log, "SELECT pool, count(*) AS n FROM traces GROUP BY pool ORDER BY pool")
     assert found.rows() == [("n", 4), ("rev", 1)]
-    with pytest.raises(LogError, match="Permission Error"):
+    with refuses("invalid"):
         query_log(log, f"SELECT * FROM '{tmp_path}/run1/LOG/traces/part-0.parquet'")
 
 
@@ -173,9 +172,7 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     start = column.dictionary_page_offset
     data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
     path.write_bytes(data)
-    with pytest.raises(
-        LogError, match=r"^`traces/part-0.parquet`, column `answer`: is damaged .*write this shard again$"
-    ):
+    with refuses("damaged", "`traces/part-0.parquet`", "`answer`"):
         query_log(open_log(tmp_path), "SELECT string_agg(answer) FROM traces")
 
 
@@ -188,7 +185,7 @@ def test_only_the_tables_that_the_sql_names_are_fetched(tmp_path: Path, monkeypa
     log = open_log("memory://named")
     assert query_log(log, "SELECT count(*) AS n FROM Traces").rows() == [(5,)]
     assert {path.split("/")[-2] for path in fetched} == {"traces"}
-    with pytest.raises(LogError, match="the SQL must name the view examples"):
+    with refuses("invalid"):
         query_log(log, "SELECT count(*) FROM query_table('exam' || 'ples')")
 
 

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tests.errors import refuses
 from tests.log.makers import examples, traces, whole
 from toolkit.log import Log, LogError, collect, describe_log, open_log, validate_log, write_log
 
@@ -91,7 +92,7 @@ def test_a_sealed_shard_is_fetched_whole_once_and_never_again_while_its_etag_sta
         assert not any("hidden_states" in path for path in WHOLE_FILES)  # which nobody asked for
     Counting.etags = True
     pq.write_table(pq.read_table(shard).slice(1), shard)
-    with pytest.raises(LogError, match="`traces/part-00000.parquet`: its bytes are not those that were sealed"):
+    with refuses("altered", "`traces/part-00000.parquet`"):
         open_log(f"counting://{tmp_path}/log").scan("traces")
 
 
@@ -200,5 +201,5 @@ def test_a_damaged_remote_shard_is_one_line(tmp_path: Path) -> None:
     assert str(caught.value).startswith("`traces/part-00000.parquet`, column `trace_id`: is damaged (")
     assert "\n" not in str(caught.value)
     path.write_bytes(data[:-50])
-    with pytest.raises(LogError, match="`traces/part-00000.parquet`: is truncated or not a Parquet file"):
+    with refuses("damaged", "`traces/part-00000.parquet`"):
         open_log(f"counting://{tmp_path}/log").scan("traces")

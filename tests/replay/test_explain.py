@@ -8,7 +8,6 @@ from replay import Margin, Oracle, Sample
 from replay.runs.explain.explain import explain
 from tests.errors import refuses
 from tests.replay.small import log, tables
-from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 
 POOL = {"e1": [("A", 0.4), (None, None), ("B", 0.9), ("A", 0.1)]}
@@ -56,7 +55,7 @@ def test_one_of_several_orders_is_shown(tmp_path):
         (number, 3, "cap", "B", 0.0, 3.0, 72.0) for number in range(3)
     ]
     assert told.ending == "mean over 3 orders: wrong; answers B 100.0%; 4 traces, 3 verifications, 72 tokens"
-    with pytest.raises(ThinkbackError, match="`repetition` is 3; the policy has 3"):
+    with refuses("invalid", "`repetition`", "3"):
         explain(made, POLICIES, "random", "e1", repetition=3)
 
 
@@ -68,9 +67,9 @@ def test_an_oracle_shows_what_it_sees(tmp_path):
 
 def test_names_are_checked(tmp_path):
     made = log(tmp_path, {"n4": POOL}, {"e1": "A"})
-    with pytest.raises(ThinkbackError, match="no policy is named `margni`; did you mean `margin`"):
+    with refuses("unknown", "`margni`", "`margin`"):
         explain(made, POLICIES, "margni", "e1")
-    with pytest.raises(ThinkbackError, match="no example `e2`; did you mean `e1`"):
+    with refuses("unknown", "`e2`", "`e1`"):
         explain(made, POLICIES, "margin", "e2")
 
 

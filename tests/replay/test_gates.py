@@ -20,7 +20,6 @@ from replay.policies.gate_file import content_hash, load_gate, normalised_questi
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
 from thinkback.options import described
-from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 from toolkit.stats import Settings
 
@@ -155,18 +154,17 @@ def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "refusal"),
     [
-        ({"base": "long", "action": "active_verify"}, "does not revise sample 0"),
-        ({"action": "continue"}, "predicts repairs by action `active_verify`; `then` has `continue`"),
+        ({"base": "long", "action": "active_verify"}, ("unknown", "0")),
+        ({"action": "continue"}, ("mismatch", "`active_verify`", "`then`", "`continue`")),
     ],
 )
 def test_a_gate_for_another_action_or_base_is_refused(
-    log: Path, gate: Path, change: dict[str, str], message: str
+    log: Path, gate: Path, change: dict[str, str], refusal: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ThinkbackError) as caught:
+    with refuses(*refusal):
         replay.run(log, policy(gate, **change), where=TEST, resamples=50)
-    assert message in str(caught.value)
 
 
 def test_a_gate_on_another_base_is_refused(log: Path, gate: Path) -> None:
@@ -187,7 +185,7 @@ def test_a_gate_edited_by_hand_is_refused(gate: Path) -> None:
     document = json.loads(gate.read_text())
     document["threshold"] += 0.1
     gate.write_text(json.dumps(document))
-    with pytest.raises(ThinkbackError, match="was changed after it was fitted"):
+    with refuses("damaged", "`at_least`"):
         load_gate(gate)
     document["sha256"] = content_hash(document)
     gate.write_text(json.dumps(document))
@@ -268,11 +266,8 @@ def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, ga
     named = {"short": "first", "active_verify": "checked"}
     tables["traces"] = tables["traces"].with_columns(pl.col("pool").replace(named))
     write_log(tmp_path / "log", name="renamed", tables=tables)
-    with pytest.raises(ThinkbackError) as caught:
+    with refuses("mismatch", f"`{gate}`", "`short`", "`active_verify`", "`first`", "`base`"):
         transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST)
-    told = str(caught.value)
-    assert told.startswith(f"gate file `{gate}` was fitted on base attempts of pool `short`; here `active_verify`")
-    assert "revises `first`: if one of these is the same pool, name it with `base`" in told
     settings = Settings(resamples=20)
     own = transfer_report(str(log), load_gate(gate), where=TEST, settings=settings)
     there = transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, settings=settings, base="first")
@@ -333,34 +328,24 @@ def test_the_check_and_the_notes_count_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "refusal"),
     [
-        ({"on": TRAIN, "tune": TRAIN}, "share 450 examples (`q000000`, `q000001`, `q000002`)"),
-        ({"on": TRAIN, "tune": None}, "name the examples on which the threshold is chosen"),
-        ({"on": None, "tune": DEV}, "name the examples to fit on"),
-        (
-            {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"},
-            "7 of which some rollout repairs (5.5 repairs, averaged over rollouts); at least 20 are needed",
-        ),
-        (
-            {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"},
-            "1 of which some rollout repairs (1 repair, averaged over rollouts), so they are of one class",
-        ),
-        (
-            {"on": TRAIN, "tune": "split = 'def'"},
-            "`tune` matches no example of the log: split = 'def'; its splits are `dev`, `test`, `train`",
-        ),
-        ({"on": "split = 'trian'", "tune": DEV}, "`on` matches no example of the log"),
-        ({"on": TRAIN, "tune": DEV, "features": ["dificulty"]}, "did you mean `difficulty`"),
-        ({"on": TRAIN, "tune": DEV, "base": "votes"}, "`active_verify` does not revise sample 0 of pool `votes`"),
-        ({"on": None, "tune": DEV, "kind": "score", "features": []}, "takes one score"),
-        ({"on": TRAIN, "tune": None, "n_folds": 1}, "at least 2"),
+        ({"on": TRAIN, "tune": TRAIN}, ("leakage", "`q000000`", "`q000001`", "`q000002`", "450")),
+        ({"on": TRAIN, "tune": None}, ("required", "`tune`", "`n_folds`")),
+        ({"on": None, "tune": DEV}, ("required", "`on`")),
+        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"}, ("empty", "7", "20")),
+        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"}, ("unsuitable", "1")),
+        ({"on": TRAIN, "tune": "split = 'def'"}, ("empty", "`tune`", "`dev`", "`test`", "`train`", "'def'")),
+        ({"on": "split = 'trian'", "tune": DEV}, ("empty", "`on`")),
+        ({"on": TRAIN, "tune": DEV, "features": ["dificulty"]}, ("unknown", "`difficulty`")),
+        ({"on": TRAIN, "tune": DEV, "base": "votes"}, ("unknown", "`active_verify`", "`votes`", "0")),
+        ({"on": None, "tune": DEV, "kind": "score", "features": []}, ("required", "`score`", "`features`")),
+        ({"on": TRAIN, "tune": None, "n_folds": 1}, ("invalid", "`n_folds`", "1", "2")),
     ],
 )
-def test_bad_settings_are_one_line(log: Path, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ThinkbackError) as caught:
+def test_bad_settings_are_one_line(log: Path, settings: dict[str, Any], refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         fit_gate(str(log), action="active_verify", **settings)
-    assert message in str(caught.value)
 
 
 def test_copies_of_questions_across_the_splits_are_refused(tmp_path: Path) -> None:

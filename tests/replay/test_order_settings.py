@@ -17,7 +17,6 @@ from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateFirst,
 from replay.sampling.surrogate import Surrogate
 from tests.errors import refuses
 from tests.replay.small import GOLDS, POOL, log
-from toolkit.errors import ThinkbackError
 
 POLICY = '[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nverifier = "v"\n'
 
@@ -70,20 +69,19 @@ def test_parameters_of_its_own_stay_with_the_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "refusal"),
     [
-        ("order = { rule = 'surrogat' }", "`order` is 'surrogat'; did you mean `surrogate`?"),
-        ("order = 3", "`order` is 3; it takes one of `generation`, "),
-        ("order = { ridge = 2 }", "`order` is {'ridge': 2}; it takes one of `generation`, "),
-        ("order = { rule = 'surrogate', rigde = 2 }", "unknown key `rigde` in `order`; did you mean `ridge`?"),
-        ("ridge = 1\norder = { rule = 'surrogate', ridge = 2 }", "`ridge` stands in the policy and in its `order`"),
-        ("order = { rule = 'surrogate', ridge = -1 }", "`ridge` is -1; it takes a number above 0"),
+        ("order = { rule = 'surrogat' }", ("unknown", "`order`", "`surrogate`", "'surrogat'")),
+        ("order = 3", ("invalid", "`order`", "`generation`", "3")),
+        ("order = { ridge = 2 }", ("invalid", "`order`", "`generation`", "'ridge'", "2")),
+        ("order = { rule = 'surrogate', rigde = 2 }", ("unknown", "`rigde`", "`order`", "`ridge`")),
+        ("ridge = 1\norder = { rule = 'surrogate', ridge = 2 }", ("conflict", "`ridge`", "`order`")),
+        ("order = { rule = 'surrogate', ridge = -1 }", ("invalid", "`ridge`", "-1", "0")),
     ],
 )
-def test_mistakes_are_one_line(line: str, said: str) -> None:
-    with pytest.raises(ThinkbackError) as refused:
+def test_mistakes_are_one_line(line: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         read(line)
-    assert said in str(refused.value)
 
 
 def test_an_order_with_keys_of_the_policy_is_refused_in_python() -> None:

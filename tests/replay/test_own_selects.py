@@ -14,7 +14,7 @@ import pytest
 import replay
 from replay import Sample
 from replay.sampling.selects import BestOfN, Select
-from tests.errors import refuses
+from tests.errors import refuses, says
 from tests.replay.small import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -226,43 +226,38 @@ def test_other_orders(made: Log, order: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "refusal"),
     [
-        (
-            Winner(),
-            "select `Winner` of policy `p` looks ahead: its choice after step 2 changes when later traces are removed",
-        ),
-        (Widest(), "select `Widest` of policy `p` looks ahead: its choice after step 2 changes when"),
-        (Early(), "select `Early` of policy `p` looks ahead: its choice after step 1 changes when"),
-        (Fashion(), "select `Fashion` of policy `p` looks at other examples: its choices change when some of them are"),
+        (Winner(), ("leakage", "`Winner`", "`p`", "2")),
+        (Widest(), ("leakage", "`Widest`", "`p`", "2")),
+        (Early(), ("leakage", "`Early`", "`p`", "1")),
+        (Fashion(), ("leakage", "`Fashion`", "`p`")),
     ],
 )
-def test_a_select_that_cheats_is_refused(tmp_path: Path, rule: object, said: str) -> None:
+def test_a_select_that_cheats_is_refused(tmp_path: Path, rule: object, refusal: tuple[str, ...]) -> None:
     """Two examples of six have a second answer after two traces, and all after three; A leads e0 at the end."""
     pool = {f"e{i}": [("A", 0.1), ("A" if i % 3 else "B", 0.2), ("C" if i % 3 else "A", 0.0)] for i in range(6)}
     pool |= {"e0": [("A", 0.1), ("B", 0.2), ("A", 0.5)], "e3": [("A", 0.1), ("B", 0.2), ("C", 0.5)]}
-    with pytest.raises(ThinkbackError) as refused:
+    with refuses(*refusal):
         replay.run(log(tmp_path, {"n3": pool}, dict.fromkeys(pool, "A")), sample(rule), resamples=5)
-    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "refusal"),
     [
-        (lambda seen: seen.step * 1.0, "gives float64 of shape (3, 3); `chooses` must give integers of shape (3, 3)"),
-        (lambda seen: seen.step[0], "gives int32 of shape (3,)"),
-        (lambda seen: seen.step, "select `Gives` chooses an answer that no step has revealed yet: after step 1"),
-        (lambda seen: 1 // 0, "select `Gives` fails: ZeroDivisionError"),
-        (lambda seen: seen.lesder, "select `Gives` reads `lesder`, which no rule may read; did you mean `leader`?"),
-        (lambda seen: seen.revealed, "reads `revealed`, which no rule may read"),
-        (lambda seen: seen.features["x"], "not declare: add `reads: ClassVar = ('features:x', 'votes')`"),
-        (lambda seen: seen.examples["gold"], "reads column `gold` of `examples`, which it does not declare"),
+        (lambda seen: seen.step * 1.0, ("rule", "`chooses`", "3")),
+        (lambda seen: seen.step[0], ("rule", "`Gives`", "`chooses`")),
+        (lambda seen: seen.step, ("rule", "`Gives`", "1")),
+        (lambda seen: 1 // 0, ("rule", "`Gives`")),
+        (lambda seen: seen.lesder, ("unknown", "`Gives`", "`lesder`", "`leader`")),
+        (lambda seen: seen.revealed, ("unknown", "`revealed`")),
+        (lambda seen: seen.features["x"], ("rule", "`reads: ClassVar = ('features:x', 'votes')`")),
+        (lambda seen: seen.examples["gold"], ("rule", "`gold`", "`examples`")),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_in_it_is_one_line(made: Log, what: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(ThinkbackError) as refused:
+def test_what_goes_wrong_in_it_is_one_line(made: Log, what: Callable[[Any], Any], refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         replay.run(made, sample(Gives(what)), resamples=5)
-    assert said in str(refused.value)
 
 
 def test_a_step_that_comes_later_is_refused(made: Log) -> None:
@@ -291,30 +286,30 @@ class Both:
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "refusal"),
     [
-        (Both(), "select `Both` has both `chooses` and `takes`: leave one of them out"),
-        (Silent(), "select `Silent` does not say what it reads: add `reads: ClassVar"),
-        (Blind(), "select `Blind` chooses an answer, so it reads votes: add `reads: ClassVar = ('scores', 'votes')`"),
-        (Reads("vote"), "select `Reads`: unknown name `vote` in `reads`; did you mean `votes`?"),
-        (Reads("features:"), "select `Reads`: unknown name `features:` in `reads`"),
-        (Reads(3), "select `Reads`: `reads` is 3; it takes a list of names"),
-        (int, "`select` is <class 'int'>; it takes one of `first`, "),
-        ("bets", "unknown select `bets`; did you mean `best`?"),
-        ({"rule": "Mean"}, "unknown select `Mean`"),
-        ({"rule": "best", "k": 3}, "select `best` has no parameters; leave out `k`"),
-        (Typed(count="x"), "select `Typed`: `count` is 'x'; it takes an integer"),  # type: ignore[arg-type]
-        (Typed(share=True), "select `Typed`: `share` is True; it takes a number"),
-        (Typed(word=3), "select `Typed`: `word` is 3; it takes a string or nothing"),  # type: ignore[arg-type]
-        (Typed(sizes=(1, "x")), "select `Typed`: `sizes` is (1, 'x'); it takes a list of integers"),  # type: ignore[arg-type]
-        (Typed(how="three"), "select `Typed`: `how` is 'three'; it takes one of `one`, `two`"),  # type: ignore[arg-type]
-        (Typed(either=0.5), "select `Typed`: `either` is 0.5; it takes an integer or a string"),  # type: ignore[arg-type]
+        (Both(), ("rule", "`Both`", "`chooses`", "`takes`")),
+        (Silent(), ("rule", "`Silent`")),
+        (Blind(), ("rule", "`Blind`", "`reads: ClassVar = ('scores', 'votes')`")),
+        (Reads("vote"), ("unknown", "`Reads`", "`vote`", "`reads`", "`votes`")),
+        (Reads("features:"), ("unknown", "`Reads`", "`features:`", "`reads`")),
+        (Reads(3), ("invalid", "`Reads`", "`reads`", "3")),
+        (int, ("invalid", "`select`", "`first`", "'int'")),
+        ("bets", ("unknown", "`bets`", "`best`")),
+        ({"rule": "Mean"}, ("unknown", "`Mean`")),
+        ({"rule": "best", "k": 3}, ("conflict", "`best`", "`k`")),
+        (Typed(count="x"), ("invalid", "`Typed`", "`count`", "'x'")),  # type: ignore[arg-type]
+        (Typed(share=True), ("invalid", "`Typed`", "`share`")),
+        (Typed(word=3), ("invalid", "`Typed`", "`word`", "3")),  # type: ignore[arg-type]
+        (Typed(sizes=(1, "x")), ("invalid", "`Typed`", "`sizes`", "'x'")),  # type: ignore[arg-type]
+        (Typed(how="three"), ("invalid", "`Typed`", "`how`", "`one`", "`two`", "'three'")),  # type: ignore[arg-type]
+        (Typed(either=0.5), ("invalid", "`Typed`", "`either`", "0.5")),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_a_select_is_one_line(rule: object, said: str) -> None:
+def test_what_cannot_be_a_select_is_one_line(rule: object, refusal: tuple[str, ...]) -> None:
     with pytest.raises(ThinkbackError) as refused:
         sample(rule)
-    assert said in str(refused.value)
+    says(refused.value, *refusal)
     assert "policy `p`" in str(refused.value)
 
 
@@ -345,18 +340,17 @@ def test_a_file_without_a_rule_or_with_a_class_that_is_none(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("reads", "said"),
+    ("reads", "refusal"),
     [
-        ("features:length", "the log has no feature `length` for select `Reads`; there are none"),
-        ("examples:splt", "examples have no column `splt` for select `Reads`; did you mean `split`?"),
-        ("examples:gold", "select `Reads` reads the gold answer, which a policy in service does not know"),
-        ("examples:labels", "column `labels` of examples holds List(String); select `Reads` reads numbers and texts"),
+        ("features:length", ("unknown", "`length`", "`Reads`")),
+        ("examples:splt", ("unknown", "`splt`", "`Reads`", "`split`")),
+        ("examples:gold", ("leakage", "`Reads`")),
+        ("examples:labels", ("unsuitable", "`labels`", "`Reads`")),
     ],
 )
-def test_columns_that_cannot_be_read_are_one_line(made: Log, reads: str, said: str) -> None:
-    with pytest.raises(ThinkbackError) as refused:
+def test_columns_that_cannot_be_read_are_one_line(made: Log, reads: str, refusal: tuple[str, ...]) -> None:
+    with refuses(*refusal):
         replay.run(made, sample(Reads((reads,))), resamples=5)
-    assert said in str(refused.value)
 
 
 def test_an_order_of_verifications_needs_scores() -> None:

@@ -18,9 +18,9 @@ from replay.engine.costs import COSTS
 from replay.engine.outcome import CAP, Outcome
 from replay.policies.base import Evaluator, Policy
 from replay.runs.explain.explain import explain
+from tests.errors import refuses
 from tests.replay.small import FIRST, GOLDS, POOL, log, tables
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
 
@@ -43,7 +43,7 @@ def test_a_router_reads_columns_that_tables_have_too(name: str, tmp_path: Path) 
     assert found.outcomes.collect().sort("example_id")["traces"].to_list() == [1.0, 3.0, 3.0]
     found.save(tmp_path / "saved", traces=True)
     assert replay.load(tmp_path / "saved").summary.equals(found.summary)
-    with pytest.raises(ThinkbackError, match=f"`by` names `{name}`, which is also a column of the result's tables"):
+    with refuses("conflict", "`by`", f"`{name}`"):
         replay.run(made, [routed], by=name)
 
 
@@ -90,7 +90,7 @@ def test_a_policy_without_answers_reads_lists_and_is_ranked_by_what_it_has(tmp_p
     assert found.leader == "listed"
     assert "no example is judged, so policies are ranked by `found`" in [str(one) for one in found.notes]
     assert "found" in found.table().markdown()
-    with pytest.raises(ThinkbackError, match="no example is judged.*the run can be ranked by `found`"):
+    with refuses("unknown", "`found`"):
         replay.run(made, [Listed(name="listed")], resamples=20, metric="accuracy")
 
 
@@ -112,7 +112,7 @@ def test_an_explanation_is_of_a_run_on_some_examples(tmp_path: Path) -> None:
             assert told.ending == run.explain("third", example).ending
             assert told.ending.startswith("it ")
     assert explain(made, [third], "third", "e1").ending.startswith("whether it intervenes depends on all examples")
-    with pytest.raises(ThinkbackError, match="leaves out `e1`"):
+    with refuses("empty", "`e1`"):
         explain(made, [third], "third", "e1", where="example_id != 'e1'")
 
 
@@ -122,5 +122,5 @@ def test_what_is_learnt_is_not_of_the_examples_that_are_explained(tmp_path: Path
     prior = Sample(name="p", max_traces=3, verifier="v", stop=Margin(0.5), calibration=on)  # type: ignore[arg-type]
     assert explain(made, [prior], "p", "e1").steps.height
     assert explain(made, [prior], "p", "e1", where="example_id != 'e3'").steps.height
-    with pytest.raises(ThinkbackError, match="holds on 1 of the examples that are reported, such as `e3`"):
+    with refuses("leakage", "`e3`", "1"):
         explain(made, [prior], "p", "e1", where="true")

@@ -21,7 +21,7 @@ from replay.analyses.recommend.recommend import (
     recommend,
     weigh,
 )
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.stats import Settings, not_worse, paired_interval
 
 BASE = RecoveryModel()
@@ -307,7 +307,7 @@ def test_five_fixes_are_no_reason_to_intervene_and_five_flips_are_not_seen_to_be
 
 
 def test_nothing_to_decide_by() -> None:
-    with pytest.raises(ThinkbackError, match="no example"):
+    with refuses("empty"):
         weigh(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
 
 
@@ -323,11 +323,11 @@ def test_a_recommendation_from_a_log_is_that_of_its_outcomes(tmp_path: Path) -> 
 def test_roles_that_no_policy_plays_are_named(tmp_path: Path) -> None:
     simulate_recovery(tmp_path / "log", examples=100, seed=1)
     asked = {"base": "base", "settings": Settings(resamples=20)}
-    with pytest.raises(ThinkbackError, match="nothing to decide between: name policies with `budgets`, `selective`"):
+    with refuses("required", "`budgets`", "`selective`"):
         recommend(tmp_path / "log", POLICIES, **asked)
-    with pytest.raises(ThinkbackError, match="`actions` names no policy: `alway`; did you mean `always`"):
+    with refuses("unknown", "`actions`", "`alway`", "`always`"):
         recommend(tmp_path / "log", POLICIES, actions="alway", **asked)
-    with pytest.raises(ThinkbackError, match="`margin` is a difference in accuracy between 0 and 1"):
+    with refuses("invalid", "`margin`", "0", "1"):
         recommend(tmp_path / "log", POLICIES, actions="always", margin=5, **asked)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import replay
 from replay import Sample
+from tests.errors import refuses
 from tests.replay.small import log
-from toolkit.errors import ThinkbackError
 
 POOL = {f"e{i}": [("A", 0.1), ("A", 0.95), ("B", 0.3), ("A", 0.2)] for i in range(3)}
 GOLDS = dict.fromkeys(POOL, "A")
@@ -83,33 +83,33 @@ def test_a_rule_of_ones_own_stops_where_it_holds(tmp_path):
 
 @pytest.mark.parametrize("rule", [WaitsForTheBest(), KnowsHowMany()])
 def test_a_rule_that_looks_ahead_is_refused(tmp_path, rule):
-    with pytest.raises(ThinkbackError, match="looks ahead: its decision after"):
+    with refuses("leakage", "`own`"):
         replay.run(log(tmp_path, {"n4": POOL}, GOLDS), [policy(rule)])
 
 
 def test_a_rule_that_gives_something_else_or_fails_is_one_line(tmp_path):
     made = log(tmp_path, {"n4": POOL}, GOLDS)
-    with pytest.raises(ThinkbackError, match="`holds` must give bool of shape"):
+    with refuses("rule", "`holds`"):
         replay.run(made, [policy(WrongShape())])
-    with pytest.raises(ThinkbackError, match="fails: ValueError: on purpose"):
+    with refuses("rule", "`Breaks`"):
         replay.run(made, [policy(Breaks())])
 
 
 def test_a_rule_that_looks_at_other_examples_is_refused(tmp_path):
     scores = iter(np.random.default_rng(0).random(40).tolist())
     members = {f"e{i}": [("A", next(scores)) for _ in range(4)] for i in range(10)}
-    with pytest.raises(ThinkbackError, match="looks at other examples"):
+    with refuses("leakage", "`own`", "`LooksAside`"):
         replay.run(log(tmp_path, {"n4": members}, dict.fromkeys(members, "A")), [policy(LooksAside())])
 
 
 def test_a_rule_cannot_change_what_others_see(tmp_path):
-    with pytest.raises(ThinkbackError, match="fails: ValueError"):
+    with refuses("rule", "`WritesOver`"):
         replay.run(log(tmp_path, {"n4": POOL}, GOLDS), [policy(WritesOver())])
 
 
 def test_rules_given_as_classes_are_checked_too():
     text = '[[policy]]\nname = "own"\nkind = "sample"\nmax_traces = 4\nselect = "majority"\n'
-    with pytest.raises(ThinkbackError, match="is not a stopping rule"):
+    with refuses("invalid", "`holds(self, seen)`", "`chooses(self, seen)`"):
         replay.load_policies(text, rules=[int])
 
 
@@ -131,10 +131,10 @@ def test_rules_come_from_a_file_by_name(tmp_path):
     )
     result = replay.run(log(tmp_path, {"n4": POOL}, GOLDS), text, rules=source)
     assert result.outcomes.collect()["traces"].to_list() == [4, 4, 4]
-    with pytest.raises(ThinkbackError, match="unknown stopping rule `Enough`"):
+    with refuses("unknown", "`Enough`"):
         replay.load_policies(text)
-    with pytest.raises(ThinkbackError, match="no file of stopping rules"):
+    with refuses("not-found"):
         replay.load_policies(text, tmp_path / "none.py")
     (tmp_path / "broken.py").write_text("def (")
-    with pytest.raises(ThinkbackError, match="does not load: SyntaxError"):
+    with refuses("rule"):
         replay.load_policies(text, tmp_path / "broken.py")

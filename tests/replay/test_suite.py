@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import thinkback as tb
+from tests.errors import refuses
 from tests.reference.random_logs import random_log
 from tests.replay.small import log, tables
-from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 
 POOL = {name: [("A", 0.4), ("B", 0.6), ("A", 0.5), (None, None)] for name in ("e1", "e2", "e3")}
@@ -119,5 +119,5 @@ def test_it_replays_on_any_log(seed: int, tmp_path: Path) -> None:
 
 
 def test_check_names_a_misspelt_key() -> None:
-    with pytest.raises(ThinkbackError, match="max_traces"):
+    with refuses("unknown", "`max_traces`"):
         tb.check_policies('[[policy]]\nname = "a"\nkind = "sample"\nmax_trace = 1\n')

@@ -7,8 +7,8 @@ import pytest
 
 from replay.runs.compare.curves import curves
 from replay.studies.latent.study import by_temperature, temperatures
+from tests.errors import refuses
 from tests.replay.small import GOLDS, tables
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 from toolkit.stats import Settings
 
@@ -39,5 +39,5 @@ def test_pools_of_one_temperature_have_curves(tmp_path: Path) -> None:
 
 
 def test_a_log_without_temperatures_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match="no pool that was drawn at one known temperature"):
+    with refuses("unsuitable"):
         by_temperature(made(tmp_path), settings=FEW)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.collections import LineCollection
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.show import (
     FrontierPoint,
     Heat,
@@ -215,11 +215,11 @@ def test_a_users_matplotlib_settings_do_not_matter(tmp_path: Path, results: Rank
 
 
 def test_refusals(tmp_path: Path, results: RankedInput) -> None:
-    with pytest.raises(ThinkbackError, match="no policy"):
+    with refuses("empty"):
         frontier([])
-    with pytest.raises(ThinkbackError, match="no curve"):
+    with refuses("empty"):
         curves_figure([])
-    with pytest.raises(ThinkbackError, match=r"`f\.gif`"):
+    with refuses("invalid", "`f.gif`"):
         save_figure(frontier(frontier_points(results)), tmp_path / "f.gif")
 
 

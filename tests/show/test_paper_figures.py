@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from tests.errors import refuses
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
-from toolkit.errors import ThinkbackError
 from toolkit.show.drawing import page
 from toolkit.show.drawing.lettering import folded
 from toolkit.show.drawing.panels import panel_grid
@@ -198,7 +198,7 @@ def test_kinds_are_told_apart_in_grey() -> None:
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=list(FIGURES))
 def test_nothing_to_draw_is_said_in_one_line(draw: Callable[..., Figure]) -> None:
-    with pytest.raises(ThinkbackError, match="^there is no "):
+    with refuses("empty"):
         draw(0, WIDE)
 
 

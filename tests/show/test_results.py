@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.notes import Note, note, warning
 from toolkit.show import (
     PolicyRow,
@@ -569,7 +569,7 @@ def test_a_cost_without_a_heading_can_be_asked_for(results: RankedInput) -> None
 
 
 def test_an_unknown_cost_is_named_with_the_nearest(results: RankedInput) -> None:
-    with pytest.raises(ThinkbackError, match="no cost is called `token`; did you mean `tokens`"):
+    with refuses("unknown", "`token`", "`tokens`"):
         ranked_table(replace(results, by_cost="token"))
 
 

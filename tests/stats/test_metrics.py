@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.errors import refuses
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, summarise
 
@@ -209,29 +210,29 @@ def test_every_policy_meets_baseline_and_leader(made, factory):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "refusal"),
     [
-        ({"baseline": "ab"}, "no policy is called `ab`: did you mean"),
-        ({"leaders": ["z"]}, "no policy is called `z`"),
-        ({"labels": ["x"]}, "no gold or predicted labels"),
+        ({"baseline": "ab"}, ("unknown", "`ab`")),
+        ({"leaders": ["z"]}, ("unknown", "`z`")),
+        ({"labels": ["x"]}, ("mismatch",)),
     ],
 )
-def test_errors_name_what_is_wrong(made, factory, options, words):
-    with pytest.raises(ThinkbackError, match=words):
+def test_errors_name_what_is_wrong(made, factory, options, refusal):
+    with refuses(*refusal):
         summarise(factory(made({"correct": [[1, 0], [0, 1]]})), ["a", "b"], settings=QUICK, **options)
 
 
 def test_bad_blocks_and_settings_are_refused(made, factory):
     one = made({"correct": [[1, 0]], "traces": [[1, np.inf]]})
-    with pytest.raises(ThinkbackError, match="`traces` is infinite for example `e000001`"):
+    with refuses("invalid", "`traces`", "`e000001`"):
         summarise(factory(one), ["a"])
-    with pytest.raises(ThinkbackError, match="shape"):
+    with refuses("mismatch", "`correct`"):
         summarise(factory(made({"correct": [[1, 0]]})), ["a", "b"])
-    with pytest.raises(ThinkbackError, match="two policies are called `a`"):
+    with refuses("empty", "`a`"):
         summarise(factory(one), ["a", "a"])
-    with pytest.raises(ThinkbackError, match="no example"):
+    with refuses("empty"):
         summarise(lambda: iter([]), ["a"])
-    with pytest.raises(ThinkbackError, match="did you mean `bca`"):
+    with refuses("unknown", "`bca`"):
         Settings(method="bcaa")
     for bad in ({"resamples": 0}, {"level": 1.0}, {"seed": -1}, {"kw": -0.1}):
         with pytest.raises(ThinkbackError):

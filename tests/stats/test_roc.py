@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from toolkit.errors import ThinkbackError
+from tests.errors import refuses
 from toolkit.stats import Settings, auc, auc_intervals, auc_within, aucs_by_group
 from toolkit.stats.curves import roc
 from toolkit.stats.metrics.resamples import Resamples
@@ -45,7 +45,7 @@ def test_nulls_are_left_out():
 
 
 def test_lengths_must_agree():
-    with pytest.raises(ThinkbackError, match="differ in length"):
+    with refuses("mismatch", "`group`", "`correct`"):
         auc([1, 2], [1])
 
 

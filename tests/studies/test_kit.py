@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
-
 from replay.studies.kit.published import PublishedDataset, PublishedWork
 from replay.studies.kit.report import StudyFigure, StudyReport, by_dataset, drawable, undrawn
 from replay.studies.kit.sheet import (
@@ -25,6 +23,7 @@ from replay.studies.kit.sheet import (
     tables_of,
     words,
 )
+from tests.errors import refuses
 from tests.studies.claims import rows
 from toolkit.show import IntervalCell
 
@@ -156,7 +155,7 @@ def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
         {"run": "main", "example_id": "x-1", "reason": "no gold", "simulated": "true"}
     ]
     assert {"run.json", "gate.json", "quality.csv", "quality.md", "quality.tex"} <= {p.name for p in out.iterdir()}
-    with pytest.raises(Exception, match="out"):
+    with refuses("exists", "`force`"):
         report.save(tmp_path / "out")
 
 

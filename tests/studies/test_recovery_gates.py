@@ -20,8 +20,8 @@ from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import _report_of, study_recovery
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import comparisons, tables
+from tests.errors import refuses
 from thinkback.app import app
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log, open_log, write_log
 from toolkit.show import Table
 
@@ -239,7 +239,7 @@ def test_figures_are_as_wide_as_is_asked(own: dict[str, DatasetStudy], log: Log)
     figures = _report_of([own["hard"]], [], "made", 3.3).figures
     assert figures
     assert all(figure.get_figwidth() <= 3.3 for figure in figures.values())
-    with pytest.raises(ThinkbackError, match="2.5 to 20 inches wide, not `1in`"):
+    with refuses("invalid", "`1in`", "2.5", "20"):
         study_recovery(log, width="1in")
 
 

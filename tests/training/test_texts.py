@@ -14,6 +14,7 @@ from generate.recipes.prompting import read_template
 from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
 from generate.training.model_recipe import RateSchedule, _shipped_training_recipes, load_training_recipe
 from generate.training.trainer import _Attempted, _attempted, _rate_at, texts
+from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
 
 TASK = Algebra()
@@ -59,7 +60,7 @@ def test_every_format_is_learnt_from_a_models_own_samples() -> None:
 def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
     (item,) = draw(TASK, "fit", 1, 5)
     only_right = [_Attempted(item, (item.solution,), (True,))]
-    with pytest.raises(ThinkbackError, match="no attempt that `correct` can learn from"):
+    with refuses("empty", "`correct`"):
         next(texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
 
 
@@ -93,34 +94,33 @@ GOOD = '[task]\nname = "algebra_linear_1d"\n[[phase]]\ntokens = 10\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "refusal"),
     [
-        (GOOD + "mixtur = { solve = 1 }", "unknown key `mixtur` in `[phase.1]`; did you mean `mixture`"),
-        (GOOD + "mixture = { solv = 1 }", "`phase.1.mixture`: unknown format `solv`; did you mean `solve`"),
-        (GOOD + "mixture = { solve = 0 }", "`phase.1.mixture.solve` is 0; it takes a number above 0"),
-        (GOOD + "attempts = { temperatures = [] }", "`phase.1.attempts`: `temperatures` is empty"),
-        (GOOD + "[model]\nhidden = 130", "`hidden` must be an even multiple of `heads`"),
-        (GOOD.replace("1d", "2d"), "`task.name` is 'algebra_linear_2d'; did you mean `algebra_linear_1d`"),
-        (GOOD.replace("[[phase]]", "[phase]"), "`phase` is required: write each as `[[phase]]`"),
-        (GOOD.replace("= 10", "= 0"), "`phase.1.tokens` is 0; it takes an integer, at least 1"),
-        ('[task]\nname = "algebra_linear_1d"\n', "`phase` is required"),
-        (GOOD.replace('1d"', '1d"\noptions = { term = 2 }'), "`algebra_linear_1d` has no setting `term`"),
-        ("seed = 'x'\n" + GOOD, "`seed` is 'x'; it takes an integer"),
-        ("seed = \n" + GOOD, "is not valid TOML"),
+        (GOOD + "mixtur = { solve = 1 }", ("unknown", "`mixtur`", "`[phase.1]`", "`mixture`")),
+        (GOOD + "mixture = { solv = 1 }", ("unknown", "`phase.1.mixture`", "`solv`", "`solve`")),
+        (GOOD + "mixture = { solve = 0 }", ("invalid", "`phase.1.mixture.solve`", "0")),
+        (GOOD + "attempts = { temperatures = [] }", ("invalid", "`phase.1.attempts`", "`temperatures`")),
+        (GOOD + "[model]\nhidden = 130", ("invalid", "`hidden`", "`heads`")),
+        (GOOD.replace("1d", "2d"), ("unknown", "`task.name`", "`algebra_linear_1d`", "'algebra_linear_2d'")),
+        (GOOD.replace("[[phase]]", "[phase]"), ("required", "`phase`", "`[[phase]]`")),
+        (GOOD.replace("= 10", "= 0"), ("invalid", "`phase.1.tokens`", "0", "1")),
+        ('[task]\nname = "algebra_linear_1d"\n', ("required", "`phase`")),
+        (GOOD.replace('1d"', '1d"\noptions = { term = 2 }'), ("unknown", "`algebra_linear_1d`", "`term`")),
+        ("seed = 'x'\n" + GOOD, ("invalid", "`seed`", "'x'")),
+        ("seed = \n" + GOOD, ("format", "`mine.toml`")),
     ],
 )
-def test_mistakes_in_a_recipe_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_a_recipe_are_one_line(tmp_path: Path, text: str, refusal: tuple[str, ...]) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(ThinkbackError) as caught:
         load_training_recipe(str(path))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("recipe `mine.toml`: ") or "TOML" in said
+    says(caught.value, *refusal)
+    assert "recipe `mine.toml`" in str(caught.value)
 
 
 def test_an_unknown_recipe_is_suggested() -> None:
-    with pytest.raises(ThinkbackError, match="did you mean `algebra-1m`"):
+    with refuses("not-found", "`algebra-1m`"):
         load_training_recipe("algebra-2m")
 
 

@@ -23,6 +23,7 @@ from generate.tasks import TaskText
 from generate.training.llama import make_model, make_tokenizer
 from generate.training.model_recipe import Shape, load_training_recipe
 from generate.training.trainer import IGNORED, _batches, train_model
+from tests.errors import refuses, says
 from toolkit.errors import ThinkbackError
 
 RECIPE = """
@@ -97,9 +98,9 @@ def test_texts_of_like_length_stand_together() -> None:
 
 def test_texts_that_no_model_can_read_are_refused() -> None:
     tokenizer = make_tokenizer()
-    with pytest.raises(ThinkbackError, match="a text of `solve` holds `É`"):
+    with refuses("unsuitable", "`solve`", "`É`"):
         next(_batches(iter([TaskText("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
-    with pytest.raises(ThinkbackError, match="no text is short enough for 64 tokens"):
+    with refuses("empty", "64"):
         next(_batches(iter([TaskText("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
 
 
@@ -167,28 +168,28 @@ def test_training_goes_on_from_a_model(recipe: Path, model: Path, tmp_path: Path
 
 
 def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Path, tmp_path: Path) -> None:
-    def told(line: str, text: str = RECIPE) -> str:
+    def told(line: str, text: str = RECIPE) -> ThinkbackError:
         (tmp_path / "on.toml").write_text(line + text)
         with pytest.raises(ThinkbackError) as refused:
             train_model(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
         assert not (tmp_path / "on").exists()
-        return str(refused.value)
+        return refused.value
 
     shapeless = RECIPE.partition("[model]")[0] + "[[phase]]\ntokens = 100\n"
-    assert "leave out `[model]` or `start`" in told(f'start = "{model}"\n')
-    assert "`start` is 3; it takes a string" in told("start = 3\n", shapeless)
-    assert "there is no folder of that name" in told(f'start = "{tmp_path / "none"}"\n', shapeless)
+    says(told(f'start = "{model}"\n'), "conflict", "`[model]`", "`start`")
+    says(told("start = 3\n", shapeless), "invalid", "`start`", "3")
+    says(told(f'start = "{tmp_path / "none"}"\n', shapeless), "not-found", "none`")
     other = tmp_path / "other"
     shutil.copytree(model, other)
     words = json.loads((other / "tokenizer.json").read_text())
     words["model"]["vocab"]["é"] = len(words["model"]["vocab"])
     (other / "tokenizer.json").write_text(json.dumps(words))
-    assert "has other tokens than the tasks" in told(f'start = "{other}"\n', shapeless)
+    says(told(f'start = "{other}"\n', shapeless), "mismatch", "`thinkback train`")
     foreign = tmp_path / "foreign"
     shutil.copytree(model, foreign)
     config = json.loads((foreign / "config.json").read_text())
     (foreign / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    assert "is a `gpt2`: give one that `thinkback train` made" in told(f'start = "{foreign}"\n', shapeless)
+    says(told(f'start = "{foreign}"\n', shapeless), "unsuitable", "`gpt2`", "`thinkback train`")
 
 
 @pytest.mark.slow

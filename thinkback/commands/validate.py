@@ -18,7 +18,7 @@ def validate(log: str) -> None:
     for note in report.notes:
         console.say(f"note: {note}")
     for problem in report.problems:
-        console.complain(f"error: {problem}")
+        console.complain(f"error: {problem}  [{problem.code}]")
     if not report.ok:
         raise typer.Exit(2)
     console.say(f"{log}: valid{' (simulated)' if opened.simulated else ''}")

@@ -50,13 +50,15 @@ def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -
     if isinstance(log, Mapping):
         return _of_frames(log, name or IN_MEMORY, simulated)
     for key in (key for key, given in (("name", name), ("simulated", simulated or None)) if given is not None):
-        raise LogError(f"{argument(key)} goes with frames in memory; a log at an address says it in its manifest")
+        raise LogError(
+            f"{argument(key)} goes with frames in memory; a log at an address says it in its manifest", code="conflict"
+        )
     return log if isinstance(log, Log) else open_address(log)
 
 
 def _frames(tables: Mapping[str, Any]) -> dict[str, Frame]:
     if not tables:
-        raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}")
+        raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}", code="empty")
     return {table: _frame(table, given) for table, given in tables.items()}
 
 
@@ -87,14 +89,16 @@ def _frame(table: str, given: Any) -> Frame:
         try:
             return given.select(sorted(given.collect_schema().names()))
         except FAILURES as error:
-            raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}") from None
+            raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}", code="read") from None
     if not isinstance(given, pl.DataFrame):
         try:
             if not hasattr(given, "__arrow_c_stream__") or isinstance(given, pl.Series):
                 raise TypeError
             given = pl.DataFrame(given, nan_to_null=True)  # pandas has no other missing number
         except (TypeError, ValueError, pl.exceptions.PolarsError):
-            raise LogError(f"`{table}` is {quote(given)}; it takes a frame of polars, pandas or Arrow") from None
+            raise LogError(
+                f"`{table}` is {quote(given)}; it takes a frame of polars, pandas or Arrow", code="invalid"
+            ) from None
         empty = [column.name for column in given if column.null_count() == len(column)]
         given = given.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
     return given.select(sorted(given.columns))

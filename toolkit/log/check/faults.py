@@ -25,21 +25,21 @@ def message_of(message: Message, row: dict[str, Any]) -> str:
 
 @dataclass
 class Faults:
-    """Faults by (table, column, kind); kept small whatever the size of the log."""
+    """Faults by (table, column, code); kept small whatever the size of the log."""
 
     log: Log
     fixed: list[Problem] = field(default_factory=list)
     _rows: dict[tuple[str, str, str], tuple[int, int, str]] = field(default_factory=dict)  # how many, first, its text
 
     def add_rows(
-        self, table: str, column: str, kind: str, offenders: pl.DataFrame, message: Message, count: int = 0
+        self, table: str, column: str, code: str, offenders: pl.DataFrame, message: Message, count: int = 0
     ) -> None:
-        """Offending rows of one kind, with `__row` and whatever the message shows of them; `count`: how many there are,
-        where these are the first alone.
+        """Offending rows of one kind, with `__row` and whatever the message shows of them; `count`: how many there
+        are, where these are the first alone.
         """
         if offenders.height:
             row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
-            key = (table, column, kind)
+            key = (table, column, code)
             before, first, text = self._rows.get(key, (0, row[ROW] + 1, ""))
             if row[ROW] < first:
                 first, text = row[ROW], message_of(message, row)
@@ -52,9 +52,9 @@ class Faults:
     def problems(self) -> tuple[Problem, ...]:
         """All faults: those of files and columns first, then by table, in the contract's order, and by row."""
         rows = []
-        for (table, column, _), (count, row, text) in self._rows.items():
+        for (table, column, code), (count, row, text) in self._rows.items():
             more = f" ({count:,} rows in all)" if count > 1 else ""
             file, place = self.log.locate(table, row)
-            rows.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more)))
+            rows.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more, code)))
         rows.sort(key=lambda item: item[:3])
         return (*self.fixed, *(problem for *_, problem in rows))

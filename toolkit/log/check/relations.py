@@ -45,7 +45,7 @@ def _check_traces(
     if judged.height:
         message = "is null, but other traces of example {example_id} are judged: judge all or none"
         partly = traces.filter(pl.col("correct").is_null()).join(judged, on="example_id", how="semi")
-        faults.add_rows("traces", "correct", "partly judged", partly, message)
+        faults.add_rows("traces", "correct", "partly-judged", partly, message)
         _check_judged_equally(faults, judged)
         _check_judged_by_labels(faults, judged, examples)
 
@@ -75,7 +75,7 @@ def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
     step = coded.with_columns(step=pl.col("sample_index") - before)
     again = step.filter(pl.col("step") == 0)
     rows = traces.join(again.select(ROW), on=ROW, how="semi")
-    faults.add_rows("traces", "sample_index", "twice", rows, _index_twice)
+    faults.add_rows("traces", "sample_index", "duplicate-index", rows, _index_twice)
     broken = step.filter(pl.col("step") > 1)
     if broken.height:
         after = step.join(broken.group_by("group").agg(gap=pl.col("sample_index").min()), on="group")
@@ -103,7 +103,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     example = "answer {answer} of example {example_id}"
     message = f"is {{correct}} for {example}, which an earlier trace judges differently: judge equal answers alike"
     message += ", or mark them `contested`, as one import of all their files with `--set answers.conflicts=keep` does"
-    faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
+    faults.add_rows("traces", "correct", "judged-differently", rows.filter(pl.col("correct") != first), message)
 
 
 def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.DataFrame) -> None:
@@ -112,7 +112,7 @@ def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.D
     right = pl.col("answer").eq_missing(pl.col("gold")) & pl.col("gold").is_not_null()
     example = "answer {answer} and gold {gold} of example {example_id}"
     message = f"is {{correct}} for {example}, which has labels: correct is answer = gold"
-    faults.add_rows("traces", "correct", "not by labels", closed.filter(pl.col("correct") != right), message)
+    faults.add_rows("traces", "correct", "not-by-labels", closed.filter(pl.col("correct") != right), message)
 
 
 def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
@@ -127,7 +127,7 @@ def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.Data
     owner = "the row with the lowest sample_index, the others hold 0"
     for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s"):
         message = f"{{{name}}}: the cost of a call that ranks several traces belongs to {owner}"
-        faults.add_rows("verifications", name, "paid twice", alone.filter(pl.col(name) > 0), message)
+        faults.add_rows("verifications", name, "paid-twice", alone.filter(pl.col(name) > 0), message)
 
 
 def _check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
@@ -155,7 +155,7 @@ def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
         what = f"claim {row['claim']} of example {backticked(row['example_id'])} began in {backticked(row['first'])}"
         return f"{backticked(row['stage'])}, but {what}: a claim's stage never changes"
 
-    faults.add_rows("checks", "stage", "changes", changed, message)
+    faults.add_rows("checks", "stage", "stage-changes", changed, message)
 
 
 _COLUMNS = {

@@ -25,7 +25,7 @@ def validate(log: Log) -> Report:
     """Check everything that the contract promises, the shards' hashes too; `toolkit.log.validate_log` says more."""
     if not log.shards:
         message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
-        return Report((Problem(log.address, None, None, message),), tuple(log.warnings))
+        return Report((Problem(log.address, None, None, message, "empty"),), tuple(log.warnings))
     return _examine(log, tuple(log.shards), deep=True)
 
 
@@ -75,11 +75,11 @@ def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
         try:
             footer = log.footer(shard)
         except LogError as error:
-            faults.add(error.problem or Problem(shard.file, None, None, str(error)))
+            faults.add(error.problem or Problem(shard.file, None, None, str(error), error.code))
             continue
         if shard.rows is not None and shard.rows != footer.rows:
             message = f"holds {footer.rows:,} rows, the manifest says {shard.rows:,}: restore the file, or seal again"
-            faults.add(Problem(shard.file, None, None, message))
+            faults.add(Problem(shard.file, None, None, message, "row-count"))
         else:
             whole.append(footer)
     problems = list(log.sound_bytes.problems(whole, None if deep else (), anew=deep))

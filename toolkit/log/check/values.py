@@ -26,7 +26,7 @@ class _ValueRule:
     """A fault that one row can have: where `flagged` is true, `message` says what is wrong."""
 
     column: str
-    kind: str
+    code: str
     flagged: pl.Expr
     message: Message
     shows: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ def check_values(faults: Faults, table: str) -> None:
     for i, rule in enumerate(rules):
         if counts[f"count{i}"]:
             rows = log.scan(table, (rule.column, *rule.shows), rows=True).filter(pl.col(ROW) == counts[f"first{i}"])
-            faults.add_rows(table, rule.column, rule.kind, collect(rows, log), rule.message, counts[f"count{i}"])
+            faults.add_rows(table, rule.column, rule.code, collect(rows, log), rule.message, counts[f"count{i}"])
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
@@ -57,7 +57,7 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
         row = rows.select(pl.arg_where(rule.flagged)).to_series()
         if len(row):
             values = rows.select(rule.column, *rule.shows).row(row[0], named=True)
-            return Problem(table, rule.column, int(row[0]), message_of(rule.message, values))
+            return Problem(table, rule.column, int(row[0]), message_of(rule.message, values), rule.code)
     return None
 
 
@@ -72,9 +72,9 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
         if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
             flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
             message = "the list holds a null: leave the item out, or write its value"
-            yield _ValueRule(name, "null item", flagged, message)
+            yield _ValueRule(name, "null-item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
-            yield _ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
+            yield _ValueRule(name, "not-finite", flagged_nan, _no_number(name, dtype))
         if name in COUNTS and column is not None:
             message = f"{{{name}}} is negative: write null for not recorded"
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
@@ -82,7 +82,7 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     for rule in _TABLE_RULES.get(kind_of(table), lambda: iter(()))():
         if rule.column in types:
             yield rule
-        elif rule.kind == "revision without parent":  # no parent is logged at all: the action is at fault
+        elif rule.code == "revision-without-parent":  # no parent is logged at all: the action is at fault
             yield replace(rule, column="action", shows=())
 
 
@@ -100,44 +100,46 @@ def _skipped(table: str, name: str) -> bool:
 
 def _examples() -> Iterator[_ValueRule]:
     labels, gold = pl.col("labels"), pl.col("gold")
-    yield _ValueRule("labels", "twice", labels.list.n_unique() != labels.list.len(), "{labels} names a label twice")
+    yield _ValueRule(
+        "labels", "duplicate-label", labels.list.n_unique() != labels.list.len(), "{labels} names a label twice"
+    )
     outside = (labels.list.len() > 0) & ~labels.list.contains(gold) & gold.is_not_null()
     message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
-    yield _ValueRule("gold", "outside", outside, message, ("labels",))
+    yield _ValueRule("gold", "gold-outside-labels", outside, message, ("labels",))
 
 
 def _traces() -> Iterator[_ValueRule]:
     parent, solve, answer, opaque = pl.col("parent_id"), pl.col("action") == "solve", pl.col("answer"), pl.col("opaque")
     message = "a trace with action `solve` has a parent: its parent_id must be null"
-    yield _ValueRule("parent_id", "solve with parent", solve & parent.is_not_null(), message)
+    yield _ValueRule("parent_id", "solve-with-parent", solve & parent.is_not_null(), message)
     message = "action {action} needs the parent_id of the trace that it revises"
-    yield _ValueRule("parent_id", "revision without parent", ~solve & parent.is_null(), message, ("action",))
+    yield _ValueRule("parent_id", "revision-without-parent", ~solve & parent.is_null(), message, ("action",))
     message = "{parent_id} is the trace itself: name the trace it revises"
-    yield _ValueRule("parent_id", "own parent", parent == pl.col("trace_id"), message)
+    yield _ValueRule("parent_id", "own-parent", parent == pl.col("trace_id"), message)
     message = "a trace with action `solve` revises nothing: its reads must be null"
-    yield _ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
-    yield _ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
+    yield _ValueRule("reads", "solve-with-reads", solve & pl.col("reads").is_not_null(), message)
+    yield _ValueRule("credit", "out-of-range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
     message = "is true, but the answer is null: an answer that could not be read is wrong (false)"
-    yield _ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
+    yield _ValueRule("correct", "correct-without-answer", pl.col("correct") & answer.is_null(), message)
     message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
-    yield _ValueRule("opaque", "answer", opaque & (answer != pl.col("trace_id")).fill_null(True), message)
+    yield _ValueRule("opaque", "opaque-answer", opaque & (answer != pl.col("trace_id")).fill_null(True), message)
     ids = pl.col("completion_ids").list
     message = "the list holds a negative number: ids of tokens count from 0"
-    yield _ValueRule("completion_ids", "negative item", ids.min() < 0, message)
+    yield _ValueRule("completion_ids", "negative-item", ids.min() < 0, message)
     more = ~pl.col("tokens_estimated").fill_null(False) & (ids.len().cast(pl.Int64) > pl.col("completion_tokens"))
     yield _ValueRule("completion_ids", "length", more, _more_ids, ("completion_tokens",))
     yield from _token_lists()
     unfit = answer.is_null() | pl.col("correct").is_null() | opaque.fill_null(False)
     message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
-    yield _ValueRule("contested", "answer", pl.col("contested") & unfit, message)
+    yield _ValueRule("contested", "contested-without-verdict", pl.col("contested") & unfit, message)
 
 
 def _token_lists() -> Iterator[_ValueRule]:
     """What is told of the same tokens: entropies and ranks beside log-probabilities."""
     below = "the list holds a negative number: entropies begin at 0"
-    yield _ValueRule("token_entropies", "negative item", pl.col("token_entropies").list.min() < 0, below)
+    yield _ValueRule("token_entropies", "negative-item", pl.col("token_entropies").list.min() < 0, below)
     below = "the list holds a number below 1: the rank of the most likely token is 1"
-    yield _ValueRule("token_ranks", "low item", pl.col("token_ranks").list.min() < 1, below)
+    yield _ValueRule("token_ranks", "low-item", pl.col("token_ranks").list.min() < 1, below)
     yield from _one_for_each(("token_entropies", "token_logprobs"), ("token_ranks", "token_logprobs"))
 
 
@@ -158,10 +160,10 @@ def _more_ids(row: dict[str, Any]) -> str:
 
 def _verifications() -> Iterator[_ValueRule]:
     message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
-    yield _ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
+    yield _ValueRule("candidates", "no-candidates", pl.col("candidates") == 0, message)
     nothing = pl.all_horizontal(pl.col("score", *CALL_COSTS).is_null())
     message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
-    yield _ValueRule("score", "nothing", nothing, message)
+    yield _ValueRule("score", "no-call", nothing, message)
     yield from _token_lists()
 
 
@@ -175,7 +177,7 @@ def _checks() -> Iterator[_ValueRule]:
         yield _ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
     flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
     message = "{queries} but the verdict is `none`, which spends no query: write 0"
-    yield _ValueRule("queries", "none", flagged, message)
+    yield _ValueRule("queries", "queries-without-verdict", flagged, message)
 
 
 _TABLE_RULES: dict[str, Callable[[], Iterator[_ValueRule]]] = {
@@ -219,14 +221,14 @@ def check_states(faults: Faults, table: str) -> list[str]:
                 if bad.any():
                     row = start + int(bad.argmax())
                     has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
-                    what = "a null" if has_null else "NaN or infinity"
-                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers"))
+                    what, code = ("a null", "null") if has_null else ("NaN or infinity", "not-finite")
+                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers", code))
                     break
                 start += len(column)
             else:
                 if _state_is_encoded(file):
                     message = "is dictionary-encoded, which makes states large and slow: write it plain"
-                    faults.add(Problem(shard.file, "state", None, message))
+                    faults.add(Problem(shard.file, "state", None, message, "encoded"))
     return notes
 
 

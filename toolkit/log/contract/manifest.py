@@ -62,7 +62,9 @@ class Manifest:
         try:
             text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         except (TypeError, ValueError) as error:
-            raise LogError(f"the manifest's `source`, `pools` or further keys are not JSON: {error}") from None
+            raise LogError(
+                f"the manifest's `source`, `pools` or further keys are not JSON: {error}", code="invalid"
+            ) from None
         parse_manifest(text.encode(), MANIFEST)
         return text
 
@@ -78,23 +80,27 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         content = parse_json(data.decode("utf-8-sig"), f"`{where}`")
     except (FormatError, LimitError, UnicodeDecodeError) as error:
         why = f"`{where}` is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
-        raise LogError(f"{why}: restore it, or remove it to read the log as unsealed") from None
+        raise LogError(f"{why}: restore it, or remove it to read the log as unsealed", code="format") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         name = content.get("format") if isinstance(content, dict) else content
-        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {quote(name)}")
+        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {quote(name)}", code="format")
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {quote(version)}")
+        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {quote(version)}", code="format")
     if version > VERSION:
         raise LogError(
-            f"`{where}`: the log has version {quote(version)}, this program reads up to {VERSION}: upgrade thinkback"
+            f"`{where}`: the log has version {quote(version)}, this program reads up to {VERSION}: upgrade thinkback",
+            code="limit",
         )
     tables = content.get("tables")
     if not isinstance(tables, dict):
-        raise LogError(f"`{where}`: `tables` must map each table to its shards")
+        raise LogError(f"`{where}`: `tables` must map each table to its shards", code="format")
     created = _value(content, "created", str, "text", where) or ""
     if created and not _is_utc(created):
-        raise LogError(f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {quote(created)}: write {now()!r}")
+        raise LogError(
+            f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {quote(created)}: write {now()!r}",
+            code="format",
+        )
     return Manifest(
         name=_value(content, "name", str, "text", where) or "",
         created=created,
@@ -132,7 +138,7 @@ def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: 
     value = content.get(key)
     if value is None or type(value) is kind:
         return value
-    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {quote(value)}")
+    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {quote(value)}", code="format")
 
 
 def _is_utc(text: str) -> bool:
@@ -148,7 +154,9 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
     for pool in pools:
         settings = _value(pools, pool, dict, "a map of settings", where, "pools.")
         if settings is None:
-            raise LogError(f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}")
+            raise LogError(
+                f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}", code="format"
+            )
         _value(settings, "prefix", bool, "true or false", where, f"pools.{pool}.")
     return pools
 
@@ -156,14 +164,16 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
     nested = table.count("/") == 1 and kind_of(table) == HIDDEN
     if kind_of(table) not in SCHEMAS or (("/" in table or table == HIDDEN) and not nested):
-        raise LogError(f"`{where}`: `tables` lists `{table}`: unknown table")
+        raise LogError(f"`{where}`: `tables` lists `{table}`: unknown table", code="unknown")
     if not isinstance(listed, list):
-        raise LogError(f"`{where}`: `tables.{table}` must be a list of shards")
+        raise LogError(f"`{where}`: `tables.{table}` must be a list of shards", code="format")
     entries = tuple(_entry(table, shard, where) for shard in listed)
     seen: set[str] = set()
     for entry in entries:
         if entry.file in seen:
-            raise LogError(f"`{where}`: `tables.{table}` lists `{entry.file}` twice: list each shard once")
+            raise LogError(
+                f"`{where}`: `tables.{table}` lists `{entry.file}` twice: list each shard once", code="conflict"
+            )
         seen.add(entry.file)
     return entries
 
@@ -171,18 +181,24 @@ def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
 def _entry(table: str, shard: Any, where: str) -> ShardEntry:
     fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
     if any(field is None for field in fields):
-        raise LogError(f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {quote(shard)}")
+        raise LogError(
+            f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {quote(shard)}",
+            code="required",
+        )
     path = f"tables.{table}."
     file: str = _value(shard, "file", str, "a file's name", where, path)
     rows: int = _value(shard, "rows", int, "a number of rows", where, path)
     sha256: str = _value(shard, "sha256", str, "64 hexadecimal digits", where, path)
     file = file if file.startswith(f"{table}/") else f"{table}/{file}"
     if ".." in file.split("/") or file != f"{table}/{file.rpartition('/')[2]}":
-        raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`")
+        raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`", code="mismatch")
     if not 0 <= rows < MOST_ROWS:
-        raise LogError(f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {quote(rows)}")
+        raise LogError(
+            f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {quote(rows)}", code="format"
+        )
     if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise LogError(
-            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {quote(sha256)}"
+            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {quote(sha256)}",
+            code="format",
         )
     return ShardEntry(file, rows, sha256.lower())

@@ -10,12 +10,16 @@ from toolkit.errors import ThinkbackError
 
 @dataclass(frozen=True)
 class Problem:
-    """One kind of fault in one table. `row` counts from 0 within `file`; None where no row is at fault."""
+    """One kind of fault in one table. `row` counts from 0 within `file`; None where no row is at fault.
+
+    `code`: the kind of fault, for programs; the manual lists them.
+    """
 
     file: str
     column: str | None
     row: int | None
     message: str
+    code: str
 
     def __str__(self) -> str:
         place = f"`{self.file}`"
@@ -26,7 +30,7 @@ class Problem:
         return f"{place}: {self.message}"
 
     def error(self) -> LogError:
-        error = LogError(str(self))
+        error = LogError(str(self), code=self.code)
         error.problem = self
         return error
 
@@ -38,7 +42,7 @@ def raise_first(problems: Iterable[Problem | None]) -> None:
 
 
 class LogError(ThinkbackError):
-    """A log that can't be read or written as asked. One line; `problem` where it is one of a shard's."""
+    """A log that can't be read or written as asked. Its code is another kind's, or that of its `problem`."""
 
     problem: Problem | None = None
 

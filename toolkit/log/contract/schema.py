@@ -118,12 +118,12 @@ def kind_of(table: str) -> str:
 def check_table(table: str) -> None:
     """LogError where a log has no such table."""
     if not isinstance(table, str):
-        raise LogError(f"{quote(table)} is no table's name: {suggest('', SCHEMAS)}")
+        raise LogError(f"{quote(table)} is no table's name: {suggest('', SCHEMAS)}", code="unknown")
     kind, slash, model = table.partition("/")
     if kind == HIDDEN and not model:
-        raise LogError(f"`{HIDDEN}` has a folder per model: name `{HIDDEN}/MODEL`")
+        raise LogError(f"`{HIDDEN}` has a folder per model: name `{HIDDEN}/MODEL`", code="required")
     if kind not in SCHEMAS or bool(slash) != (kind == HIDDEN) or "/" in model or model.startswith((".", "_")):
-        raise LogError(f"a log has no table `{table}`: {suggest(table, SCHEMAS)}")
+        raise LogError(f"a log has no table `{table}`: {suggest(table, SCHEMAS)}", code="unknown")
 
 
 def schema_of(table: str) -> dict[str, LogColumn]:

@@ -45,7 +45,7 @@ class _Sums:
 def describe(log: Log) -> Description:
     """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
     if not log.shards:
-        raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}")
+        raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}", code="empty")
     sums = _Sums()
     if log.has("verifications"):
         names = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]

@@ -28,7 +28,9 @@ def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[
         return
     total = pl.concat(frames).group_by("example_id").agg(pl.col("len").sum()).sort("example_id")
     if total["example_id"].null_count():
-        raise LogError("column `example_id` is null where a value is required: validate the log to see where")
+        raise LogError(
+            "column `example_id` is null where a value is required: validate the log to see where", code="null"
+        )
     for start, end in cuts(total["len"].to_numpy(), rows):
         yield total["example_id"][start], total["example_id"][end - 1]
 

@@ -80,14 +80,14 @@ def read_footer(shard: Shard) -> Footer:
         raise missing(shard).error() from None
     except (pa.ArrowException, *FAILURES, ValueError) as error:
         message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
-        raise Problem(shard.file, None, None, message).error() from None
+        raise Problem(shard.file, None, None, message, "damaged").error() from None
 
 
 def missing(shard: Shard) -> Problem:
     """The problem of a shard that is not there; rows in memory are gone with the log that they were opened as."""
     if shard.place.owner is None:
-        return Problem(shard.file, None, None, f"is missing: {_RESTORE}")
-    return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}")
+        return Problem(shard.file, None, None, f"is missing: {_RESTORE}", "not-found")
+    return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}", "not-found")
 
 
 @lru_cache(64)
@@ -220,7 +220,7 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
                     for chunk in chunks_read(file, group, column):
                         _check_statistics(chunk.statistics, nulls, bounds)
     except (pa.ArrowException, OSError, ValueError) as error:
-        return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
+        return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}", "damaged")
     return None
 
 

@@ -87,7 +87,7 @@ def _problem(footer: Footer) -> Problem | None:
     if hash_file(footer.path) == shard.sha256:
         return None
     message = "its bytes are not those that were sealed (sha256 is not the manifest's): restore it, or seal again"
-    return damage(shard, footer) or Problem(shard.file, None, None, message)
+    return damage(shard, footer) or Problem(shard.file, None, None, message, "altered")
 
 
 def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:

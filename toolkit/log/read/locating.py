@@ -46,10 +46,10 @@ def find(address: str) -> _Location:
         else:
             whole = _find_folder(place, "")
             if whole is None:
-                raise LogError(_no_log(place, address))
+                raise _no_log(place, address)
             parts = whole
     except OSError as error:
-        raise LogError(f"`{address}` can't be read: {error.strerror or error}") from None
+        raise LogError(f"`{address}` can't be read: {error.strerror or error}", code="read") from None
     return replace(parts, located=place.root if place.system is None else address)
 
 
@@ -85,7 +85,10 @@ def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: s
         missing = sorted(listed - {shard.path for shard in present})
         if missing:
             file = prefix + missing[0].removeprefix(place.path(""))
-            raise LogError(f"`{file}`: the manifest lists this shard, but it is missing: restore it, or seal again")
+            raise LogError(
+                f"`{file}`: the manifest lists this shard, but it is missing: restore it, or seal again",
+                code="not-found",
+            )
     others = sorted(shard.file for shard in present if shard.path not in listed)
     warnings = []
     if others:
@@ -104,12 +107,14 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
     for table in tables:
         inner, files = place.names(*table.split("/"))
         if strange := next(filter(is_shard, inner), None):  # other tools write folders of parts under such names
-            raise LogError(f"`{prefix}{table}/{strange}` is a folder, not a shard: move its shards up, or remove it")
+            raise LogError(
+                f"`{prefix}{table}/{strange}` is a folder, not a shard: move its shards up, or remove it", code="format"
+            )
         names = [name for name in files if is_shard(name)]
         of_table = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
         for shard in of_table:
             if place.system is None and not Path(shard.path).is_file():  # a pipe would never end
-                raise LogError(f"`{shard.file}` is not a file, or leads to none: remove it")
+                raise LogError(f"`{shard.file}` is not a file, or leads to none: remove it", code="format")
         if of_table:
             shards[table] = of_table
     return shards
@@ -123,19 +128,22 @@ def _strange_folders(place: Place, folders: list[str], prefix: str) -> Iterable[
         yield f"`{prefix}{HIDDEN}/`: shards are ignored here: put them into a folder named after their model"
 
 
-def _no_log(place: Place, address: str) -> str:
+def _no_log(place: Place, address: str) -> LogError:
     if place.system is None and Path(place.root).is_file():
-        return f"`{address}` is a file: name the log's folder"
+        return LogError(f"`{address}` is a file: name the log's folder", code="invalid")
     if not place.exists():
-        return f"`{address}` does not exist"
-    return f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
+        return LogError(f"`{address}` does not exist", code="not-found")
+    tables = ", ".join(SCHEMAS)
+    return LogError(
+        f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({tables})", code="format"
+    )
 
 
 def _find_glob(place: Place, address: str) -> _Location:
     """Logs, tables' folders or shards that match a pattern, read together as one log."""
     matches = place.matches()
     if not matches:
-        raise LogError(f"`{address}` matches nothing")
+        raise LogError(f"`{address}` matches nothing", code="not-found")
     logs: dict[str, list[str] | None] = {}
     for match in matches:
         # a folder above a log may have a table's name
@@ -157,7 +165,7 @@ def _find_glob(place: Place, address: str) -> _Location:
         if one is not None:
             locations.append(one if wanted is None else _restricted(one, root, wanted))
     if not any(one.shards for one in locations):
-        raise LogError(f"`{address}` matches no log, no table's folder and no shard")
+        raise LogError(f"`{address}` matches no log, no table's folder and no shard", code="not-found")
     return _joined(locations, address)
 
 

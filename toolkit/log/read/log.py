@@ -122,7 +122,7 @@ class Log:
         wanted = list(contract) if chosen is None else list(dict.fromkeys(chosen))
         for name in wanted:
             if name not in contract:
-                raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
+                raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}", code="unknown")
         types = {name: contract[name] for name in wanted}
         raise_first(self.damages(table, wanted))
         raise_first(self.conversion_problems(table, wanted))
@@ -262,14 +262,14 @@ class Log:
             if column is None or column.may_be_absent:
                 return None
             message = f"is missing: {shard.table} need it ({type_name(column.dtype)})"
-            return Problem(shard.file, name, None, message)
+            return Problem(shard.file, name, None, message, "missing-column")
         target = self._resolved(shard.table).types[name]
         footer = self.footer(shard)
         if kind == pl.Null and column is not None and not column.nullable and footer.rows:
-            return Problem(shard.file, name, 0, f"is null, expected {type_name(target)} in every row")
+            return Problem(shard.file, name, 0, f"is null, expected {type_name(target)} in every row", "null")
         if not can_convert(kind, target):
             message = f"{wrong_type(kind, target)}: write it with that type"
-            return Problem(shard.file, name, 0 if footer.rows else None, message)
+            return Problem(shard.file, name, 0 if footer.rows else None, message, "type")
         flagged = lossy(pl.col(name), kind, target)
         if flagged is None:
             return None
@@ -279,7 +279,7 @@ class Log:
             message = (
                 f"{backticked(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
             )
-            return Problem(shard.file, name, row, message)
+            return Problem(shard.file, name, row, message, "lossy")
         return None
 
 
@@ -304,7 +304,7 @@ def _resolve(
         else:
             (first, one), (second, other) = list(here.items())[:2]
             message = f"holds {type_name(second)}, but `{one.file}` holds {type_name(first)}: write it with one type"
-            conflicts[name] = Problem(other.file, name, 0, message)
+            conflicts[name] = Problem(other.file, name, 0, message, "type")
     return _Types(types, conflicts)
 
 
@@ -333,7 +333,7 @@ def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:
         damaged = None if log is None else first_damaged(log)
         if damaged is not None:
             raise damaged.error() from None
-        raise LogError(f"the log can't be read: {one_line(error)}") from None
+        raise LogError(f"the log can't be read: {one_line(error)}", code="read") from None
 
 
 def first_damaged(log: Log) -> Problem | None:

@@ -54,9 +54,11 @@ class Place:
             if self.system is None:
                 path = Path(self.path(name))
                 if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would never end
-                    raise LogError(f"`{name}` is not a file: remove it")
+                    raise LogError(f"`{name}` is not a file: remove it", code="format")
                 if path.is_file() and path.stat().st_size > MOST_BYTES:
-                    raise LogError(f"`{name}` has {path.stat().st_size:,} bytes, of at most {MOST_BYTES:,}")
+                    raise LogError(
+                        f"`{name}` has {path.stat().st_size:,} bytes, of at most {MOST_BYTES:,}", code="limit"
+                    )
                 return path.read_bytes()
             return self._remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -113,7 +115,7 @@ class Place:
             raise
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise LogError(f"`{arguments[0]}` can't be read: {reason[:200]}") from None
+            raise LogError(f"`{arguments[0]}` can't be read: {reason[:200]}", code="read") from None
 
 
 def place_of(address: str, pattern: bool = False) -> Place:
@@ -133,7 +135,7 @@ def place_of(address: str, pattern: bool = False) -> Place:
         system, root = fsspec.core.url_to_fs(address)
     except (ValueError, ImportError) as error:
         reason = " ".join(str(error).split())
-        raise LogError(f"`{address}`: this address can't be opened ({reason})") from None
+        raise LogError(f"`{address}`: this address can't be opened ({reason})", code="read") from None
     if getattr(system, "protocol", "") in ("file", ("file", "local")):
         return Place(root)
     system.invalidate_cache()  # what was listed before may have changed
@@ -144,5 +146,7 @@ def local_path(path: str | Path) -> Path:
     """The path as a local one; LogError for an address: logs are written locally, then copied."""
     text = str(path)
     if "://" in text:
-        raise LogError(f"`{text}`: logs are written to local folders only: write it locally, then copy it")
+        raise LogError(
+            f"`{text}`: logs are written to local folders only: write it locally, then copy it", code="invalid"
+        )
     return at_home(text)

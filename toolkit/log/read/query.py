@@ -46,14 +46,16 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
     try:
         return _interruptible(connection, lambda: _answer(connection, log, sql, files))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
-        raise LogError(f"the SQL fails: {_first_lines(e)}") from None
+        raise LogError(f"the SQL fails: {_first_lines(e)}", code="invalid") from None
     except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
         limit = f"{_memory() >> 21:,} MiB of memory"
-        raise LogError(f"the SQL fails: it takes more than {limit}, half of what there is: ask for less") from None
+        raise LogError(
+            f"the SQL fails: it takes more than {limit}, half of what there is: ask for less", code="limit"
+        ) from None
     except (duckdb.Error, *FAILURES) as error:  # the SQL's fault, or that of a file that DuckDB does not name
         if log is not None and (damaged := first_damaged(log)) is not None:
             raise damaged.error() from None
-        raise LogError(f"the SQL fails: {_first_lines(error)}") from None
+        raise LogError(f"the SQL fails: {_first_lines(error)}", code="invalid") from None
 
 
 def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
@@ -62,10 +64,10 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
 
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
-        raise LogError(f"the SQL holds {len(statements)} statements: write one SELECT")
+        raise LogError(f"the SQL holds {len(statements)} statements: write one SELECT", code="invalid")
     kind = statements[0].type
     if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-        raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
+        raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered", code="invalid")
     checked = [str(path) for path in files.values()]
     for name, path in files.items():
         connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_reading([str(path)])}")
@@ -95,7 +97,9 @@ def limited_memory() -> Iterator[None]:
 def check_printable_size(frame: pl.DataFrame) -> None:
     """LogError for an answer too large to be printed: as text it takes some twenty times its own memory."""
     if (size := int(frame.estimated_size())) > _memory() >> 5:
-        raise LogError(f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python")
+        raise LogError(
+            f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python", code="limit"
+        )
 
 
 def _views(connection: Any, log: Log, sql: str) -> list[str]:
@@ -278,14 +282,16 @@ def _to_polars(relation: Any) -> pl.DataFrame:
     for name, kind in kinds.items():
         if (strange := _strange(kind)) is not None:
             subject = f"the SQL's column `{name}` has the type {strange}"
-            raise LogError(f"{subject}, which is not returned: cast it to VARCHAR")
+            raise LogError(f"{subject}, which is not returned: cast it to VARCHAR", code="unsuitable")
     huge = [name for name, kind in kinds.items() if kind.id == "hugeint"]
     frame = relation.pl()
     for name in huge:
         narrow = frame[name].cast(pl.Int64, strict=False)
         if narrow.null_count() > frame[name].null_count():
             value = frame[name].filter(narrow.is_null() & frame[name].is_not_null())[0]
-            raise LogError(f"the SQL's column `{name}` holds {value}, beyond 64 bits: cast it to DOUBLE or VARCHAR")
+            raise LogError(
+                f"the SQL's column `{name}` holds {value}, beyond 64 bits: cast it to DOUBLE or VARCHAR", code="limit"
+            )
         frame = frame.with_columns(narrow)
     return frame
 

@@ -47,9 +47,12 @@ def open_sealed(path: str | Path) -> Log:
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
-        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}")
+        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}", code="unsuitable")
     if log.manifest is None:
-        raise LogError(f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`")
+        raise LogError(
+            f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`",
+            code="unsuitable",
+        )
     try:
         (folder / ADDING).mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder / ADDING):
@@ -57,7 +60,8 @@ def open_sealed(path: str | Path) -> Log:
         _remove_empty(folder / ADDING)
     except OSError as error:
         raise LogError(
-            f"`{path}` can't be written: {error.strerror}; it is as it was: copy it to a place that can, and add there"
+            f"`{path}` can't be written: {error.strerror}; it is as it was: copy it to a place that can, and add there",
+            code="write",
         ) from None
     return log
 
@@ -78,7 +82,7 @@ def extend_log(
         _clear(folder)
         log = open_log(folder)
         if log.manifest is None:
-            raise LogError(f"`{path}` lost its manifest while it was added to: restore it")
+            raise LogError(f"`{path}` lost its manifest while it was added to: restore it", code="not-found")
         (folder / ADDING).mkdir(exist_ok=True)
         _note(folder, log, tables)
         try:
@@ -198,7 +202,9 @@ def _clear(folder: Path) -> None:
     label = f"`{ADDING}/{_PLACING}`"
     before = parse_json(read_text(note, label), label)
     if not isinstance(before, dict) or not all(isinstance(names, list) for names in before.values()):
-        raise LogError(f"{label} is no note of files that were there: remove it, and shards that no manifest lists")
+        raise LogError(
+            f"{label} is no note of files that were there: remove it, and shards that no manifest lists", code="format"
+        )
     for table in before:  # a name could lead out of the log
         check_table(table)
     listed = _listed(folder)

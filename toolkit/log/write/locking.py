@@ -23,7 +23,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
         except OSError as error:
-            raise LogError(f"`{folder}` can't be locked: {error.strerror}; copy it to a local disk first") from None
+            raise LogError(
+                f"`{folder}` can't be locked: {error.strerror}; copy it to a local disk first", code="write"
+            ) from None
         yield
     finally:
         os.close(handle)

@@ -191,9 +191,11 @@ def merge_logs(
     logs' columns have in common, and when the merged rows break the contract; nothing is written then.
     """
     if not addresses:
-        raise LogError("no logs to merge: name at least one")
+        raise LogError("no logs to merge: name at least one", code="required")
     if compression not in LEVELS:
-        raise LogError(f"`compression` is {compression}: write a number from {LEVELS.start} to {LEVELS.stop - 1}")
+        raise LogError(
+            f"`compression` is {compression}: write a number from {LEVELS.start} to {LEVELS.stop - 1}", code="invalid"
+        )
     logs = [open_log(address) for address in addresses]
     _check_shards(logs)
     target = local_path(out)
@@ -274,7 +276,8 @@ def _check_shards(logs: Sequence[Log]) -> None:
             if known.get(key) != value:
                 raise LogError(
                     f"`{before.address}` and `{log.address}` are shards of the recipe `{recipe}` but differ in "
-                    f"`{key}`: {backticked(known.get(key))} and {backticked(value)}; generate one of them again"
+                    f"`{key}`: {backticked(known.get(key))} and {backticked(value)}; generate one of them again",
+                    code="mismatch",
                 )
 
 
@@ -308,7 +311,7 @@ def _check_questions(log: Log) -> None:
                 f"example {backticked(example)} has another {name} than in `{before}`: give different questions "
                 "different ids, for instance by importing both sources together"
             )
-            raise Problem(file, name, place, message).error()
+            raise Problem(file, name, place, message, "differs").error()
 
 
 def _details(logs: list[Log], name: str) -> dict[str, object]:

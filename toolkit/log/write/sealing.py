@@ -34,9 +34,9 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
     folder = local_path(path)
     with locked(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
         if (folder / MANIFEST).exists():
-            raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again")
+            raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again", code="exists")
         if not open_log(folder).shards:
-            raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
+            raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}", code="empty")
         seal_folder(folder, validate=validate, name=name, **details)
     return open_log(path)
 

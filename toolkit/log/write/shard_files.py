@@ -36,7 +36,7 @@ def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level
         home.mkdir(parents=True, exist_ok=True)
         sync(folder)
     except OSError as error:
-        raise LogError(f"`{home}` can't be made: {error.strerror or error}") from None
+        raise LogError(f"`{home}` can't be made: {error.strerror or error}", code="write") from None
     numbers = (p.stem.removeprefix("part-") for p in home.iterdir() if is_shard(p.name))
     number = max((int(n) for n in numbers if n.isdigit()), default=-1)
     written = []
@@ -78,7 +78,7 @@ def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, FileExistsError):
-            raise LogError(f"`{path}` can't be written: {error.strerror or error}") from None
+            raise LogError(f"`{path}` can't be written: {error.strerror or error}", code="write") from None
         raise
 
 

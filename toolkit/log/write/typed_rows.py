@@ -19,35 +19,35 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     present = dict(frame.schema)
     for name, column in contract.items():
         if name not in present and not column.may_be_absent:
-            raise Problem(table, name, None, f"is missing ({type_name(column.dtype)})").error()
+            raise Problem(table, name, None, f"is missing ({type_name(column.dtype)})", "missing-column").error()
     exprs = []
     for name in [*(n for n in contract if n in present), *(n for n in present if n not in contract)]:
         if "\0" in name:  # Arrow has no such names
-            raise LogError(f"`{table}`, column {name!r}: its name holds a NUL: rename it")
+            raise LogError(f"`{table}`, column {name!r}: its name holds a NUL: rename it", code="invalid")
         source, target = present[name], target_type(table, name, present[name])
         if name == "state" and kind_of(table) == HIDDEN:
             target = state_type(source, lambda: next(iter(frame["state"].list.len().drop_nulls()), None))
         if not can_convert(source, target):
-            raise Problem(table, name, 0, wrong_type(source, target)).error()
+            raise Problem(table, name, 0, wrong_type(source, target), "type").error()
         flagged = lossy(pl.col(name), source, target)
         if flagged is not None:
-            _raise_first(frame, flagged, table, name, f"does not fit {type_name(target)} without loss")
+            _raise_first(frame, flagged, table, name, f"does not fit {type_name(target)} without loss", "lossy")
         exprs.append(cast(pl.col(name), source, target))
     converted = frame.select(exprs)
     for name, dtype in converted.schema.items():
         if name in contract and not contract[name].nullable:
-            _raise_first(converted, pl.col(name).is_null(), table, name, "is null where a value is required")
+            _raise_first(converted, pl.col(name).is_null(), table, name, "is null where a value is required", "null")
         flagged = not_finite(pl.col(name), dtype)
         if flagged is not None:
             what = "is not a number: write null for not recorded" if dtype.is_float() else "holds NaN or infinity"
-            _raise_first(converted, flagged, table, name, what)
+            _raise_first(converted, flagged, table, name, what, "not-finite")
     return converted
 
 
-def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, what: str) -> None:
+def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, what: str, code: str) -> None:
     row = frame.select(flagged.fill_null(False).arg_max().alias("row"), flagged.any().alias("any")).row(0)
     if row[1]:
-        raise Problem(table, name, int(row[0]), f"{backticked(frame[name][row[0]])} {what}").error()
+        raise Problem(table, name, int(row[0]), f"{backticked(frame[name][row[0]])} {what}", code).error()
 
 
 def contract_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:

@@ -72,13 +72,13 @@ class LogWriter:
     def __init__(self, path: str | Path):
         self.path = local_path(path)
         if (self.path / MANIFEST).exists():
-            raise LogError(f"`{path}` is sealed: write into a new folder, then merge the two")
+            raise LogError(f"`{path}` is sealed: write into a new folder, then merge the two", code="exists")
         if self.path.exists() and not self.path.is_dir():
-            raise LogError(f"`{path}` is a file: name a folder")
+            raise LogError(f"`{path}` is a file: name a folder", code="exists")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LogError(f"`{path}` can't be made: {error.strerror}") from None
+            raise LogError(f"`{path}` can't be made: {error.strerror}", code="write") from None
         open_log(self.path)  # refuses a folder that holds something else
 
     def __enter__(self) -> LogWriter:
