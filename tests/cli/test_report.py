@@ -160,7 +160,8 @@ def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> 
     said = {section.heading: section.sentences for section in made.sections}
     known = dict(made.result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
     one = next(name for name in known if name.endswith("one sample (mean)"))
-    (gain,) = said["Against one attempt"]
+    gain, again = said["Against one attempt"]
+    assert again.startswith("These questions, other samples")
     assert gain.startswith(f"From `{one}`, accuracy {100 * known[one]:.1f} %")
     assert f": {100 * (known['majority@4'] - known[one]):+.1f} [".replace("-", "−") in gain
     shown = {name: short for name, short, _ in made._tables()}["policies"]

@@ -116,7 +116,7 @@ PARTS = {
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
-    left_out: Sequence[str], same: SameQuestions,
+    left_out: Sequence[str], same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The findings by what they are about; what there is nothing to say of has no section.
 
@@ -195,9 +195,9 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
 
 
-def _again(same: SameQuestions, policy: str | None, other: str | None = "") -> Iterator[str]:
+def _again(same: SameQuestions | None, policy: str | None, other: str | None = "") -> Iterator[str]:
     """What another run on the same questions might show of a policy, or of its difference to another."""
-    if policy is None or other is None:
+    if same is None or policy is None or other is None:
         return
     value = same.of(policy, other or None)
     cell = "–" if value.cell is None else SIGNED.show(value.cell) if other else percent(value.cell)
