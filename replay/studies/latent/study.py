@@ -115,7 +115,7 @@ class VotesAt:
 
 @dataclass(frozen=True)
 class Ablations:
-    """Of one data set.
+    """Ablations of one data set.
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
