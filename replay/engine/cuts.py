@@ -63,12 +63,19 @@ def reasons(
         f"pool `{pool}` is replayed whole, and has more than {counted(cap, 'trace')} or a gap",
         f"verifier `{verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
-        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle",
+        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle; "
+        f"the condition `{uncontested(pool)}` reports the others",
         f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
         f"pool `{pool}` has no `completion_tokens` of a trace that may be abandoned",
         f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be abandoned",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
+
+
+def uncontested(pool: str | None) -> str:
+    """The condition of the examples on which a pool has no contested verdict."""
+    quoted = str(pool).replace("'", "''")
+    return f"example_id NOT IN (SELECT example_id FROM traces WHERE contested AND pool = '{quoted}')"
 
 
 def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench, sample
@@ -135,11 +137,12 @@ def test_where_all_the_log_is_doubted_each_data_set_may_need_its_own_cure(bench:
     bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     apart = "others need another setting, so import these apart"
+    doubted = "({} of 22 of all that is doubted)".format
     assert warnings == [
         "WARNING: only 0 of 12 judged traces of `hashes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right; {apart}",
+        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right {doubted('12')}; {apart}",
         "WARNING: only 0 of 10 judged traces of `boxes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right; {apart}",
+        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right {doubted('10')}; {apart}",
     ]
 
 
@@ -264,3 +267,61 @@ def test_a_form_that_makes_others_wrong_says_so(bench: Bench) -> None:
     numbers = [sample(f"b{i}", "7.0", gold="7") for i in range(3)]
     bench.run([*letters, *numbers], HEAD + TRACES + '[answers]\nkind = "number"\n')
     assert told(bench).endswith("would make 3 of 3 tried right; it would make others wrong, so import these apart")
+
+
+def test_equal_cures_are_one_line_that_says_how_far_it_reaches(bench: Bench) -> None:
+    rows = [row for number in range(5) for row in of(f"hashes{number}", 12, "It is {}", "so #### {}")]
+    rows += of("good", 40, "It is {}", "{}") + of("lost", 8, "no", "{}")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
+    assert len(warnings) == 2
+    assert "only 0 of 60 judged traces of 5 data sets in pools (`hashes0` in pool `p`" in warnings[0]
+    assert "would make 60 of 60 tried right (60 of 68 of all that is doubted)" in warnings[0]
+    assert "`lost` in pool `p`" in warnings[1]
+
+
+def test_a_mark_is_learnt_from_what_stands_before_gold(bench: Bench) -> None:
+    text = "<|im_start|>think\nIt is {0} or 3.\n<|im_start|>answer\n{0}\n<|im_end|> 99"
+    rows = [sample(f"e{i}", t=text.format(f"{i + 10} apples"), gold=f"{i + 10} apples") for i in range(8)]
+    mapping = HEAD + READ.replace('kind = "number"', 'kind = "exact"')
+    bench.run(rows, mapping)
+    assert bench.report is not None
+    cure = bench.report.readings.cure
+    assert cure is not None
+    assert "im_start" in cure.settings
+    assert cure.helped == 8
+    settings = [one.strip("'") for one in shlex.split(cure.settings) if one != "--set"]
+    report = import_table(
+        [str(bench.folder / "samples.jsonl")], bench.mapping(mapping), bench.folder / "cured", settings=settings
+    )
+    assert report.readings.right == 8
+
+
+@pytest.mark.parametrize(("right", "offered"), [(0, True), (1, False)])
+def test_verdicts_that_tell_right_from_wrong_are_not_to_be_replaced(bench: Bench, right: int, offered: bool) -> None:
+    rows = [sample(f"e{i}", str(i), gold=str(i), ok=i < right) for i in range(60)]
+    bench.run(rows, HEAD + TRACES + 'correct = "ok"\n')
+    assert ("--rejudge" in told(bench)) is offered
+
+
+VALUES = [
+    ("5.4 \\text{ cents}", "5.4", True), ("2516_8", "2516", True), ("2516_{8}", "2516", True), ("5\\%", "0.05", True),
+    ("3 feet", "3", True), ("5 cm^2", "5", True), ("5 %", "50", False), ("2516_8", "251", False), ("x_2", "x", False),
+    ("5 or 6", "5", False), ("cents", "5", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "gold", "same"), VALUES)
+def test_answers_that_differ_in_form_alone_are_counted_and_may_be_taken(
+    bench: Bench, answer: str, gold: str, same: bool
+) -> None:
+    rows = [sample("e0", answer, gold=gold), sample("e1", "1", gold="1"), sample("e2", "2", gold="3")]
+    bench.run(rows, HEAD + TRACES)
+    assert bench.report is not None
+    assert bench.report.readings.values.count == same
+    assert ("differs from gold in form alone" in told(bench)) is same
+    taken = import_table(
+        [str(bench.folder / "samples.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "taken",
+        settings=["answers.judge=form"],
+    )  # fmt: skip
+    assert taken.readings.right == 1 + same

@@ -22,6 +22,7 @@ import polars as pl
 
 from toolkit.answers.forms import text_forms
 from toolkit.answers.patterns import last_matches
+from toolkit.answers.values import same_values
 from toolkit.errors import RequiredError, UnknownError, suggest
 
 _ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
@@ -159,6 +160,7 @@ _JUDGES: dict[str, Callable[[pl.Series, pl.Series], pl.Series]] = {
     "equal": lambda answers, gold: answers == gold,
     "normalised": lambda answers, gold: text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars()),
     "cover": _cover,
+    "form": lambda answers, gold: (answers == gold) | same_values(answers, gold),
 }
 JUDGES = tuple(_JUDGES)
 
