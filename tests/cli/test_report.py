@@ -199,7 +199,9 @@ then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
 
 def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> None:
     order = made.description.order.with_columns(trend_z=pl.lit(4.0))
-    findings = _sections(made.result, replace(made.description, order=order), made.room, (), (), ())
+    findings = _sections(
+        made.result, replace(made.description, order=order), made.room, (), (), made.result.same_questions()
+    )
     said = {section.heading: section.sentences[-1] for section in findings}
     for heading in ("Stopping early", "Cheapest within a point of majority@4"):
         assert "are not exchangeable (see Assumptions)" in said[heading]
