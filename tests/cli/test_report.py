@@ -201,7 +201,9 @@ then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
 
 def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> None:
     order = made.description.order.with_columns(trend_z=pl.lit(4.0))
-    findings = _sections(made.result, replace(made.description, order=order), made.room, (), ())
+    findings = _sections(
+        made.result, replace(made.description, order=order), made.room, (), (), made.result.same_questions()
+    )
     said = {section.heading: section.sentences[-1] for section in findings}
     for heading in ("Stopping early", "Cheapest within a point of majority@4"):
         assert "are not exchangeable (see Assumptions)" in said[heading]
@@ -210,7 +212,9 @@ def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> No
 
 def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
     told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
-    findings = _sections(replace(made.result, statistics=told, notes=told.notes), made.description, made.room, (), ())
+    findings = _sections(
+        replace(made.result, statistics=told, notes=told.notes), made.description, made.room, (), (), ()
+    )
     said = {section.heading: section.sentences for section in findings}
     assert said["Cheapest within a point of majority@4"][0].endswith("log tokens to tell.")
     assert "instead of" not in said["Against one attempt"][0]

@@ -21,6 +21,7 @@ FILES = {
     "*/result/*": "the same result is compared where `replay` writes it",
     "demo/traces.parquet": "the part by trace has a format of its own, which changed its version",
     "*/orders.parquet": "the same, with the tokens of each step beside the rest",
+    "*/stops.parquet": "the same, with `abandoned_by` for `given_up_by`",
 }
 """Pattern of a file below the recording -> why it is not compared."""
 

@@ -411,7 +411,7 @@ def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "A right trace of the compared examples scores above a wrong one with probability: "
+            "A right trace of the examples compared scores above a wrong one with probability: "
             f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 

@@ -1,6 +1,7 @@
 """One policy on one example, step by step: what was revealed, what it cost, and why it ended.
 
-From the log an explanation has all that the policy saw; from a saved result, without the log, what it paid (`retell`).
+From the log an explanation has all that the policy saw; from a saved result, without the log, what it paid
+(`explain_saved`).
 """
 
 from __future__ import annotations
