@@ -259,14 +259,14 @@ class _Draws:
         return cls(m, reach, z, free[reach.size - counted] * once * np.conj(z ** (reach.drawn - m)))
 
     def below(self, counts: np.ndarray, mean: bool = False) -> np.ndarray:
-        """Of answers with so many votes (U, R), fewer than m drawn: (U, R, P); `mean`: times their share of them."""
+        """Terms of answers with so many votes (U, R), fewer than m drawn: (U, R, P); `mean`: times their share."""
         values, place = np.unique(counts, return_inverse=True)
         votes = np.arange(self.m)
         alone = self.reach.alone[values, : self.m] * (votes / np.maximum(values, 1)[:, None] if mean else 1.0)
         return np.asarray((alone @ self.z ** votes[:, None])[place.reshape(counts.shape)])
 
     def tied(self, counts: np.ndarray) -> np.ndarray:
-        """Of answers with so many votes (U, R), m drawn: (U, R, P)."""
+        """Terms of answers with so many votes (U, R), m drawn: (U, R, P)."""
         return np.asarray(self.reach.alone[counts, self.m][..., None] * self.z**self.m)
 
 

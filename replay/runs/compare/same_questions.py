@@ -57,7 +57,7 @@ class OtherSamples:
 
     @property
     def cell(self) -> IntervalCell | None:
-        """As tables show it; None: a dash."""
+        """The cell as tables show it; None: a dash."""
         if self.estimate is None or self.low is None or self.high is None:
             return None
         return IntervalCell(self.estimate, self.low, self.high, "†" * self.marked)
@@ -159,7 +159,7 @@ def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
 
 @dataclass
 class SampleSums:
-    """Of P policies over all questions: what makes up values, covariances over samples (P, P), and how many questions'
+    """Sums of P policies over questions: what makes up values, covariances over samples (P, P), and how many questions'
     samples make a difference to one of two.
     """
 
@@ -171,7 +171,7 @@ class SampleSums:
 
     @classmethod
     def of(cls, parts: Iterable[LogBlock], policies: Sequence[Policy], weight: Floats) -> SampleSums:
-        """Of all blocks, whose examples count so much each (N,)."""
+        """The sums of all blocks, whose examples count so much each (N,)."""
         size, start = len(policies), 0
         pairs = np.zeros((size, size))
         sums = cls(0.0, np.zeros(size), pairs, pairs.copy(), np.zeros(size, bool))
@@ -278,7 +278,7 @@ class _Halves:
         return np.asarray(np.sqrt(self.share * (1 - self.share)))
 
     def mean(self, first: Floats, second: Floats) -> Floats:
-        """Of both halves (P, E)."""
+        """The mean of the halves (P, E)."""
         return np.asarray(self.share * first + (1 - self.share) * second)
 
     def values(self, block: LogBlock) -> tuple[Floats, Floats]:

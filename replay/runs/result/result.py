@@ -228,7 +228,7 @@ class Result(Findings):
 
     @cached_property
     def _same_questions(self) -> pl.DataFrame:
-        """Of all policies; without rows where a loaded result was saved without."""
+        """The comparisons of all policies; without rows where a loaded result was saved without."""
         if self.source is not None:
             return same_questions(self._source(), self.source.policies)
         there = self.folder is not None and self.folder.has(SAME_QUESTIONS)

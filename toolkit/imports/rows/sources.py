@@ -379,7 +379,7 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
 
 
 def _counted(name: str) -> pl.Expr:
-    """Of a column of texts, how many there are, are integers, and are finite numbers; different ones as either."""
+    """Counts of a column's texts: all, integers, and finite numbers, with the different ones of either."""
     text = pl.col(name)
     integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
     alike = (integers.cast(pl.String) == text).sum()

@@ -60,7 +60,7 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
 
 
 def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
-    """Within what intervals are, and how the parts are weighed."""
+    """Notes on what intervals are within, and how the parts are weighed."""
     if strata is None:
         return
     sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)

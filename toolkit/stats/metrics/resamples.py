@@ -185,7 +185,7 @@ def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
 
 
 def _places(stratum: Ints) -> list[list[_Part]]:
-    """Of each chunk of units the places of every stratum that it has, and the stratum."""
+    """The places of every stratum in each chunk of units, and the stratum."""
     chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
     return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
 

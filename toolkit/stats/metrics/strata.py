@@ -47,7 +47,7 @@ class Strata:
     def of(
         cls, column: str, name: Ints, names: tuple[str, ...], unit: Ints, weights: Mapping[str, float] | None
     ) -> Strata | None:
-        """From the stratum `name` (N,) of each example, a place in `names`, and its resampling unit (N,); None where
+        """The strata by `name` (N,) of each example, a place in `names`, and its resampling unit (N,); None where
         there is but one. `weights`: those of the strata by name, relative to each other. A unit lies in one stratum.
         """
         there, number, examples = np.unique(name, return_inverse=True, return_counts=True)
