@@ -168,7 +168,7 @@ class _Objective(Checked):
 def _share(given: Any, place: str) -> str:
     """A probability as XGBoost writes it: a text, from version 3.1 on in brackets."""
     match = _SHARE.fullmatch(given) if isinstance(given, str) else None
-    if match is None or not 0 < np.float32(match[1]) < 1:
+    if match is None or not 0 < float(match[1]) < 1 or np.float32(match[1]) in (0, 1):
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a number between 0 and 1")
     return str(given)
 

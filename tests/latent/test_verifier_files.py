@@ -84,7 +84,7 @@ WRONG: list[tuple[str, str, Any]] = [
             f"{ENSEMBLE}.tree_info": ([5, 5, 5], []), f"{ENSEMBLE}.trees": (5, []), "models.0": ({}, 5, []),
             "models.0.learner.learner_model_param.num_class": (str(GIANT),),
             "models.0.learner.learner_model_param.num_feature": ("1", "-1"),
-            "models.0.learner.learner_model_param.base_score": ("0", "[1.5E0]", "1e-300"),
+            "models.0.learner.learner_model_param.base_score": ("0", "[1.5E0]", "1e-300", "1e99", "0.99999999999"),
             "models.0.learner.objective.name": ("multi:softmax",), "models": ([], 5, {}), "version": (2, "1"),
             "states": (5, None), "columns": (5, [5]), "places": (5, [5], [[1]], [["a", 1]], []), "other": (1,),
             "joined": ("some", None), "aggregate": ("most", []), "kind": ("forest", "mlp", []), "format": (5, "x"),
